@@ -102,7 +102,6 @@ export interface ControlRoute {
   readonly path: string
   /** A longer body is 413. */
   readonly bodyBytesMax: number
-  /** Pages of any origin may call it. */
   readonly cors?: true
   readonly handle: (request: ControlRequest) => Promise<Reply | StreamAnswer>
 }
@@ -155,7 +154,6 @@ export interface ApiDeps {
   commit(batch: CommitBatch): Promise<void>
   graphql(request: ControlRequest): Promise<Reply>
   token(request: ControlRequest): Promise<Reply>
-  /** Control routes that other layers bring: the Arrow stream and the backup. */
   readonly routes: readonly ControlRoute[]
   readonly imports: ImportDeps
   /** undefined when this Authorization header may read /metrics, otherwise the refusal. */
@@ -205,14 +203,11 @@ export interface ApiStats {
   readonly bufferedBytes: number
   readonly slabsInUse: number
   readonly tasksRunning: number
-  /** Answers that their clients have not read. */
   readonly unreadAnswers: number
   readonly imports: number
-  /** Streaming answers that have a slot, including those that have not begun. */
   readonly streams: number
   readonly connections: number
   readonly connectionsMax: number
-  /** Connections closed as they opened, because there were too many. */
   readonly connectionsRefused: number
 }
 
@@ -220,8 +215,6 @@ export interface Api {
   readonly host: string
   readonly port: number
   stats(): ApiStats
-  /**
-   * Answers what is in flight, then closes. Resolves with false where the deadline passed first.
-   */
+  /** Answers what is in flight, then closes. False where the deadline passed first. */
   stop(deadlineMs: number): Promise<boolean>
 }

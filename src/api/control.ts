@@ -165,7 +165,6 @@ function refusing(allow: string, cors: boolean): Handler {
   return (head, responder) => answerEarly(responder, reply, declaredBytesOf(head))
 }
 
-/** The parts of a request's head that a control handler gets. */
 type ControlHead = Omit<ControlRequest, 'body' | 'gone'>
 
 const BUSY = refuse(503, 'busy', 'too many requests are under way', { 'retry-after': '1' })
@@ -261,7 +260,6 @@ export class ControlBodies {
   readonly #incomplete = new Map<Responder, Incomplete>()
   #bufferedBytes = 0
 
-  /** @param bytesMax a longer body is 413 */
   read(responder: Responder, bytesMax: number, done: Done): void {
     if (this.#incomplete.size >= CONTROL_INCOMPLETE_MAX) this.#endOldest()
     const body = { untilMs: monotonicMs() + BODY_MS_MAX, done, buffer: NO_BYTES, bytes: 0 }

@@ -48,13 +48,7 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
   const imports = new Imports(deps, ingest, rate, connections, times.uploadStallMs)
   const control = new Control(controlBodies, streams)
   const routes = controlRoutes(deps, connections, control, imports)
-  const onRequest = dispatcher(deps, connections, {
-    ingest,
-    rate,
-    routes,
-    tarpit: new Tarpit(),
-    chunked: options.chunked,
-  })
+  const onRequest = dispatcher(deps, connections, ingest, rate, routes, options.chunked)
   const ticking = [ingest, controlBodies, connections.drain, connections.unread, streams, imports]
   const timer = setInterval(() => {
     const now = monotonicMs()
@@ -99,19 +93,15 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
   }
 }
 
-interface Dispatch {
-  readonly ingest: Ingest
-  readonly rate: RateLimit
-  readonly routes: Router
-  readonly tarpit: Tarpit
-  readonly chunked: boolean
-}
-
 function dispatcher(
   deps: ApiDeps,
   connections: Connections,
-  { ingest, rate, routes, tarpit, chunked }: Dispatch,
+  ingest: Ingest,
+  rate: RateLimit,
+  routes: Router,
+  chunked: boolean,
 ): OnRequest {
+  const tarpit = new Tarpit()
   const webhook = (head: RequestHead, responder: Responder, id: string) => {
     responder.route = head.method === 'delete' ? 'delete' : 'ingest'
     const admission = connections.stopping ? STOPPING : admit(head, id, deps, rate)
@@ -153,7 +143,6 @@ const NO_CHUNKS = refuse(
 )
 const STOPPING = refuse(503, 'stopping', 'the server is stopping', { 'retry-after': '1' })
 
-/** Refuses a request without reading its body. */
 function refuseHead(head: RequestHead, responder: Responder, refusal: Refusal): void {
   answerEarly(responder, problemReply(refusal), declaredBytesOf(head))
 }

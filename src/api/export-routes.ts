@@ -111,7 +111,6 @@ function headersOf(format: Format, { pool }: SelectedRows): Record<string, strin
   }
 }
 
-/** The rows that a request asks for, once its caller may read them. */
 interface SelectedRows {
   readonly pool: Pool
   readonly schema: PoolSchema

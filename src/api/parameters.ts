@@ -5,7 +5,6 @@
 import { likelyName } from '../util/misspelt.ts'
 import { printable } from '../util/say.ts'
 
-/** Characters of a client's text that a message repeats. */
 const SHOWN_CHARACTERS_MAX = 100
 
 export function shown(text: string): string {

@@ -18,7 +18,6 @@ export interface HealthState {
   readonly poolsFailing: () => number
 }
 
-/** The health that `/readyz` reports, and why ingest is refused, if it is. */
 export function healthOf({ stopping, log: state, catalogRefusal, poolsFailing }: HealthState): Health {
   if (stopping || state === 'stopped') return refusing('stopping', 'the server is stopping')
   if (state === 'poisoned')

@@ -8,7 +8,6 @@ import { warn } from '../util/say.ts'
 import type { Reply } from './api-types.ts'
 import { shown } from './parameters.ts'
 
-/** The headers of an answer in JSON that is of one moment. */
 export const JSON_HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-store' }
 
 export function refuse(

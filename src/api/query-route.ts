@@ -138,7 +138,6 @@ const STATUS: Readonly<Record<string, number>> = {
   UNAVAILABLE: 503,
 }
 
-/** The error of a GraphQL answer as this API answers errors. */
 function refused({ status, body, headers }: Awaited<ReturnType<Graphql>>): Reply {
   const { errors } = JSON.parse(body) as {
     readonly errors: readonly { readonly message: string; readonly extensions: { readonly code: string } }[]

@@ -18,7 +18,6 @@ interface SlotLimits {
   readonly adminMin: number
 }
 
-/** Why there is no slot: those of the application are taken, or all. */
 export type NoSlot = 'all' | 'own'
 
 export class Slots {

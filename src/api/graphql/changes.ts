@@ -25,9 +25,7 @@ export async function change<T extends object>(
   return result
 }
 
-/**
- * Deletes an object. Returns its id, or null: a client may repeat a deletion. Throws BAD_REQUEST.
- */
+/** Deletes an object. Its id, or null: a client may repeat a deletion. Throws BAD_REQUEST. */
 export function removing(operation: (which: IdOrName, by: string) => Decide<string | null>) {
   return async (_: unknown, which: IdOrName, { deps, caller }: Context): Promise<string | null> => {
     if ((which.id ?? '') === '' && (which.uniqueName ?? '') === '') return null

@@ -31,7 +31,7 @@ import {
   GRAPHQL_SCHEMA_VALUES_MAX,
   GRAPHQL_VALUES_MAX,
 } from '../../util/limits.ts'
-import { inSlices, later, type Slices } from './cpu-share.ts'
+import { inSlices, type Slices } from './cpu-share.ts'
 import type { FieldCounter } from './document.ts'
 import { badRequest, type GraphqlCode, lacksScope, wholeRequest } from './graphql-errors.ts'
 import {
@@ -112,7 +112,6 @@ export function requireScope(
   throw lacksScope(caller.applicationId, action, scopes.at(-1) ?? '')
 }
 
-/** The costs of one request so far, against its limits. */
 export class Budget {
   #values = 0
   #schemaValues = 0
@@ -121,7 +120,6 @@ export class Budget {
   #inputCharacters = 0
   /** One error for all the lists that come too late. Tens of thousands of them took 200 MB. */
   #tooLarge: GraphQLError | undefined
-  /** Values since a list last waited for its turn. */
   #valuesInTurn = 0
   readonly #fieldsOf: FieldCounter
 
@@ -215,5 +213,6 @@ export function meterLists(schema: GraphQLSchema): void {
 function charged(list: readonly unknown[], { budget, slices }: Context, info: GraphQLResolveInfo): unknown {
   const values = budget.objects(list.length, info)
   if (!budget.isTurnDue()) return list
-  return values > GRAPHQL_UNCUT_VALUES ? inSlices(list, slices) : later(list, slices)
+  // The lists of a request are completed one after another.
+  return values > GRAPHQL_UNCUT_VALUES ? inSlices(list, slices) : slices.inListOrder().then(() => list)
 }

@@ -15,19 +15,14 @@ import { monotonicMs } from '../../util/clock.ts'
 import { FairQueue } from '../../util/fair-queue.ts'
 import { GRAPHQL_APPLICATION_REQUESTS_MAX, GRAPHQL_REQUESTS_MAX } from '../../util/limits.ts'
 
-/** Time after which a slice ends inside a list, so that other work can run. */
 export const GRAPHQL_SLICE_MS = 5
-/** Share of the main thread that GraphQL may take over time. */
 export const GRAPHQL_SHARE = 0.5
-/** Time that GraphQL may use before its share counts: the requests of one page do not wait. */
 export const GRAPHQL_BURST_MS = 20
 
 export class MainThreadShare {
   /** Has room for all requests, because each waits at most once at a time. */
   readonly #waiting = new FairQueue<() => void>(GRAPHQL_REQUESTS_MAX)
-  /**
-   * Requests by application, also those that wait for a query: each has a control request's slot.
-   */
+  /** Requests by application, those that wait for a query included: each has a slot. */
   readonly #underWay = new Map<string, number>()
   #allUnderWay = 0
   readonly #now: () => number
@@ -57,9 +52,7 @@ export class MainThreadShare {
     this.#allUnderWay -= 1
   }
 
-  /**
-   * Waits for a further slice, before requests that have not started: few answers are unfinished.
-   */
+  /** Waits for a further slice, before requests that have not started. */
   next(application: string): Promise<void> {
     return new Promise(resolve => this.#wait(this.#waiting.tryPushFirst(application, resolve)))
   }
@@ -106,7 +99,6 @@ export class Slices {
   #nextSlice: Promise<void> | undefined
   #lists: Promise<void> = Promise.resolve()
   #ordered: Promise<unknown> = Promise.resolve()
-  /** Time of the work of inOrder() since it last waited for a slice. */
   #orderedMs = 0
 
   constructor(share: MainThreadShare, application: string, now: () => number = monotonicMs) {
@@ -169,34 +161,14 @@ export class Slices {
   }
 }
 
-/** The list, after those before it: the lists of a request are completed one after another. */
-export async function later<T>(items: readonly T[], slices: Slices): Promise<readonly T[]> {
-  await slices.inListOrder()
-  return items
-}
-
-/** As `later`: each item resolves after the item before it, without that item's own long lists. */
+/** As promises, each of which resolves after the item before it without that item's long lists. */
 export async function inSlices<T>(items: readonly T[], slices: Slices): Promise<readonly Promise<T>[]> {
   await slices.inListOrder()
-  const resolvers: ((item: T) => void)[] = []
-  const promises = items.map(
-    () =>
-      new Promise<T>(resolve => {
-        resolvers.push(resolve)
-      }),
-  )
-  void resolveInSlices(items, resolvers, slices)
-  return promises
-}
-
-async function resolveInSlices<T>(
-  items: readonly T[],
-  resolvers: readonly ((item: T) => void)[],
-  slices: Slices,
-): Promise<void> {
-  for (const [index, resolve] of resolvers.entries()) {
-    // The await lets graphql complete the item before, even if the slice goes on.
-    await slices.step()
-    resolve(items[index]!)
-  }
+  let before: Promise<unknown> = Promise.resolve()
+  return items.map(item => {
+    // A turn of the microtasks lets graphql complete the item before, even if the slice goes on.
+    const next = before.then(() => slices.step()).then(() => item)
+    before = next
+    return next
+  })
 }

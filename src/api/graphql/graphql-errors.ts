@@ -49,7 +49,6 @@ export function badRequest(message: string): GraphQLError {
   return failure('BAD_REQUEST', message)
 }
 
-/** The resolver of an object that Weir never has. */
 export function missing(what: ObjectKind): () => never {
   return () => {
     throw notFound(what)
@@ -92,7 +91,6 @@ export function formatError(error: GraphQLError): GraphQLFormattedError {
   }
 }
 
-/** The code under which a client sees `error`. */
 export function codeOf(error: unknown): GraphqlCode {
   if (error instanceof GraphQLError && typeof error.extensions['code'] === 'string')
     return error.extensions['code'] as GraphqlCode

@@ -70,7 +70,6 @@ import {
 
 const FOLDER = new URL('../../../../src/api/graphql/', import.meta.url)
 
-/** Two fields of every managed object. */
 const owner = {
   account: (_: unknown, __: unknown, { deps }: Context) => ({ id: deps.catalog.read.meta().accountId }),
   environment: (_: unknown, __: unknown, { deps }: Context) => deps.catalog.read.environment(),
@@ -196,7 +195,6 @@ function scoped(rule: Rule, resolve: Resolve): Resolve {
   }
 }
 
-/** The accepted forms of a DateTime: ISO 8601 dates, with or without time. */
 const DATE_TIME =
   /^\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,18})?)?(?:[Zz]|[+-]\d{2}(?::?\d{2})?)?)?$/
 

@@ -70,7 +70,6 @@ export function pageOfDocuments<T>(
   return pageOf(documents, args, positionOf)
 }
 
-/** A page of a list that has never an item. */
 export function emptyPage(args: PageArgs): Connection<never> {
   return pageOf([], args, () => '')
 }
@@ -87,7 +86,6 @@ function firstIndex(length: number, isAt: (index: number) => boolean): number {
   return from
 }
 
-/** A page of a list whose items have no position but their index. */
 export function pageByIndex<T>(items: readonly T[], args: PageArgs): Connection<T> {
   return pageOf(items, args, (_, index) => String(index).padStart(16, '0'))
 }

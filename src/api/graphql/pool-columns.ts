@@ -12,7 +12,6 @@ export interface ShownColumn {
   readonly type: ColumnType | 'CLICKHOUSE'
   readonly clickHouseType: string
   readonly isNullable: boolean
-  /** The type in which Weir stores the column. */
   readonly storedType: ColumnType
 }
 
@@ -57,12 +56,10 @@ export function findShownColumn(pool: Pool, name: string): ShownColumn | undefin
   return column && shown(column)
 }
 
-/** The column that a document of the catalog names. */
 export function columnNamed(pool: Pool, name: string): ShownColumn {
   return must(findShownColumn(pool, name), `column ${name} of pool ${pool.id}`)
 }
 
-/** True where the column alone identifies a record. */
 export function isWholeKey(pool: Pool, name: string): boolean {
   const key = pool.uniqueIdColumn === null && pool.key === undefined ? [] : keyColumnsOf(pool)
   return key.length === 1 && key[0]?.name === name

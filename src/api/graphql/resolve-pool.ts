@@ -194,7 +194,6 @@ function visible(pool: Pool, columns: readonly ShownColumn[], context: Context):
   return names === undefined ? columns : columns.filter(({ name }) => names.has(name))
 }
 
-/** The columns among texts that may be expressions too. */
 function columnsAmong(pool: Pool, texts: readonly string[]): ShownColumn[] {
   return texts.flatMap(text => findShownColumn(pool, text) ?? [])
 }

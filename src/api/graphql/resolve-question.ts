@@ -54,7 +54,6 @@ export const poolQuestions = {
   topValues: (_, { input }, context) => answerQuestion(topValues, input, context),
 } satisfies Partial<Resolvers['Query']>
 
-/** Answers one question: the response's own fields, and `query` with its cost. */
 export async function answerQuestion<Input, Query, Answer>(
   question: Question<Input, Query, Answer>,
   input: object,
@@ -94,9 +93,7 @@ export function limitedPool(pool: Pool, { deps, caller }: Context): LimitedPool 
   )
 }
 
-/**
- * Answers for any resolver. A pool deleted meanwhile is NOT_FOUND, whatever error the query met.
- */
+/** A pool deleted meanwhile is NOT_FOUND, whatever error the query met. */
 async function ask<Query, Answer>(
   question: Askable<Query, Answer>,
   pool: Pool,

@@ -9,9 +9,7 @@
  */
 import type { Scope } from '../../catalog/documents/model.ts'
 
-/**
- * What the operation does, in a message, and the scopes of which one is enough; it names the last.
- */
+/** What the operation does, in messages, and the scopes of which one is enough. */
 export type Rule = readonly [action: string, ...scopes: [Scope, ...Scope[]]]
 
 export const MANAGE_SOURCES: Rule = ['manage Data Sources', 'admin']

@@ -24,13 +24,11 @@ export const CONNECTIONS_MIN = 16
 /** One refusal in this many is the last answer of its connection (api/http/connections.ts). */
 export const REFUSALS_PER_CLOSE = 64
 
-/** The state that all responders share. */
 export interface Connections {
   open: number
   stopping: boolean
   /** Called when no request is open any more. */
   onIdle: () => void
-  /** Counts an answer. */
   onReply: (status: number) => void
   readonly drain: Drain
   /** Answers that the socket has not fully taken. */
@@ -48,7 +46,6 @@ export class Sockets {
   readonly max: number
   /** Open connections, including those that are being closed. */
   open = 0
-  /** Connections that were closed as they opened. */
   refused = 0
 
   constructor(max: number) {
@@ -68,15 +65,11 @@ export class Sockets {
   }
 }
 
-/** The limit of connections, from the number of descriptors that this process may open. */
 export function connectionsMaxOf(descriptors: number): number {
   return Math.max(CONNECTIONS_MIN, Math.min(CONNECTIONS_MAX, descriptors - DESCRIPTORS_RESERVED))
 }
 
-/**
- * RLIMIT_NOFILE of this process, which Node has raised to the hard limit. Infinity when it is
- * unknown.
- */
+/** RLIMIT_NOFILE of this process, which Node has raised to the hard limit; else Infinity. */
 export function descriptorLimit(): number {
   try {
     const soft = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1'))?.[1]
@@ -111,7 +104,6 @@ export class Unread {
     return this.#pending.size
   }
 
-  /** True when this refusal is the last answer of its connection. */
   isLast(): boolean {
     this.#refusals += 1
     if (this.#refusals < REFUSALS_PER_CLOSE) return false
@@ -141,7 +133,6 @@ export class Unread {
   }
 }
 
-/** A responder as Drain uses it. */
 type Drained = Pick<Responder, 'close' | 'pause' | 'bodyRead'>
 
 /**
@@ -161,7 +152,6 @@ export class Drain {
     this.#answerMsMax = answerMsMax
   }
 
-  /** @param answerBytes bytes of the body of the answer that was just written */
   start(responder: Drained, answerBytes: number): void {
     this.#running.set(responder, { bytes: 0, untilMs: monotonicMs() + this.#msFor(responder, answerBytes) })
   }

@@ -192,7 +192,6 @@ class Connection {
   }
 }
 
-/** A head that node:http has read. */
 class NodeHead implements RequestHead {
   readonly method: string
   readonly path: string
@@ -258,7 +257,6 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
   ERR_HTTP_REQUEST_TIMEOUT: refuse(408, 'too_slow', 'the request did not arrive in time'),
 }
 
-/** The error of a request that node:http cannot read. */
 interface ParseError extends NodeJS.ErrnoException {
   readonly rawPacket?: Buffer
   readonly bytesParsed?: number
@@ -279,7 +277,6 @@ function refusalOf(error: ParseError): Refusal {
 
 const NO_BYTES = new Uint8Array(0)
 
-/** A request and its response, as node:http passes them. */
 interface Exchange {
   readonly request: IncomingMessage
   readonly response: ServerResponse
@@ -314,7 +311,6 @@ class NodeResponder extends Responder {
     return this.#response.writableFinished && this.#response.socket === null
   }
 
-  /** Calls `done` when the socket has the whole answer. */
   whenDone(done: () => void): void {
     this.#response.once('finish', done)
   }
@@ -433,13 +429,11 @@ class NodeResponder extends Responder {
     else socket.destroy()
   }
 
-  /** Closes the connection after this answer. */
   endConnection(): void {
     this.#response.shouldKeepAlive = false
     this.whenDone(() => this.#request.socket.destroySoon())
   }
 
-  /** Called when the connection was closed. */
   connectionClosed(): void {
     if (!this.isClosed || this.open || this.isDraining) this.gone()
   }
@@ -458,15 +452,10 @@ class NodeResponder extends Responder {
   }
 }
 
-/** Headers as lists, which node:http takes fastest, of replies that are sent many times. */
-const lists = new WeakMap<Reply, string[]>()
-
+/** Headers as a list, which node:http takes fastest. */
 function headersOf(reply: Reply): string[] {
-  const known = reply.head === undefined ? undefined : lists.get(reply)
-  if (known !== undefined) return known
   const list: string[] = []
   for (const name in reply.headers) list.push(name, reply.headers[name]!)
   if (reply.status !== 204) list.push('content-length', String(Buffer.byteLength(reply.body)))
-  if (reply.head !== undefined) lists.set(reply, list)
   return list
 }

@@ -29,13 +29,11 @@ export function headText(status: number, headers: Reply['headers'] = {}): string
   return text
 }
 
-/** Answers one request. */
 export abstract class Responder {
   /** The name of the route, for the log; set by the router. */
   route = 'other'
   /** The body may be of any size, and take hours (upload-body.ts). */
   isUpload = false
-  /** The whole body was read. */
   bodyRead = false
   /** True until the request is answered or the client disconnects. */
   open = true
@@ -55,7 +53,6 @@ export abstract class Responder {
   /** The tick up to which the allowance for time was granted. */
   #forgivenTicks: number
 
-  /** @param isHead the method is HEAD: the answer has no body */
   constructor(isHead: boolean, connections: Connections) {
     this.isHead = isHead
     this.connections = connections
@@ -63,10 +60,8 @@ export abstract class Responder {
     this.#forgivenTicks = connections.ticks
   }
 
-  /** Sets the reader of the body. */
   abstract onData(handler: DataHandler): void
 
-  /** Stops reading from the socket. */
   abstract pause(): void
 
   abstract resume(): void
@@ -74,9 +69,7 @@ export abstract class Responder {
   /** Answers. Does nothing when the client has disconnected. */
   abstract send(reply: Reply): void
 
-  /**
-   * Answers while the body is still arriving. Its rest is dropped, then the connection is closed.
-   */
+  /** Answers while the body still arrives. Its rest is dropped, then the connection closed. */
   abstract sendAndDrain(reply: Reply): void
 
   /** Begins an answer in chunks. Returns true for a HEAD, whose answer is complete. */
@@ -94,10 +87,8 @@ export abstract class Responder {
   /** Ends an answer in chunks. Only this tells the client that the answer is complete. */
   abstract endChunks(status: number): void
 
-  /** Closes the connection at once. */
   abstract close(): void
 
-  /** Takes a piece of the body. */
   protected data(chunk: Uint8Array, last: boolean): void {
     if (last) this.bodyRead = true
     else if (this.#isTooTiny(chunk.byteLength)) return
@@ -105,10 +96,7 @@ export abstract class Responder {
     else if (this.open) this.dataHandler?.(chunk, last)
   }
 
-  /**
-   * Refuses a body in too many tiny chunks, then closes: a call per byte keeps the main thread
-   * busy.
-   */
+  /** Refuses a body in too many tiny chunks, as a call per byte keeps the main thread busy. */
   #isTooTiny(bytes: number): boolean {
     this.#tinyChunks = Math.max(0, this.#tinyChunks + 1 - bytes / TINY_CHUNK_BYTES)
     if (this.#tinyChunks <= TINY_CHUNKS_MAX) return false
@@ -123,7 +111,6 @@ export abstract class Responder {
     return true
   }
 
-  /** Called when the connection was closed. */
   protected gone(): void {
     this.isClosed = true
     this.connections.unread.delete(this)
@@ -133,7 +120,6 @@ export abstract class Responder {
     this.onGone()
   }
 
-  /** Counts the answer. */
   protected finish(status: number): void {
     this.open = false
     this.connections.onReply(status)
@@ -150,7 +136,6 @@ const TINY_CHUNKS = problemReply(
   ),
 )
 
-/** Does nothing: the initial value of a callback. */
 export function nothing(): void {}
 
 /**

@@ -43,7 +43,6 @@ function busy(message: string): Reply {
   return problemReply(refuse(503, 'busy', message, RETRY))
 }
 
-/** Why a stream has no slot. */
 interface Missing {
   readonly kind: Kind
   readonly why: NoSlot

@@ -31,9 +31,7 @@ const STREAM_BYTES_PER_SECOND_MIN = 16 * KiB
 const STREAM_WAIT_ON_MS = 3_000
 /** Time for streams to go on after SIGTERM; then they close without their end. */
 const STREAM_STOP_MS = 2_000
-/**
- * Bytes that are made while the socket is full, which has room again with a third of 4 MiB free.
- */
+/** Bytes made while the socket is full, more than the third of 4 MiB that frees it at most. */
 const STREAM_AHEAD_BYTES = 2 * MiB
 
 type Chunks = AsyncIterator<Uint8Array>
@@ -139,7 +137,6 @@ export class Streams {
   }
 }
 
-/** Closes the source, so that it frees what it holds. */
 async function close(source: Chunks, route: string): Promise<void> {
   try {
     await source.return?.()
@@ -184,9 +181,7 @@ export class StreamAhead {
     return this.fullSinceMs === undefined ? 0 : nowMs - this.#tookAtMs
   }
 
-  /**
-   * Resolves when there is room for another chunk and this memory is free; false without a client.
-   */
+  /** Resolves when there is room for another chunk and this memory is free. */
   async take(chunk: Uint8Array): Promise<boolean> {
     this.#chunks.push(chunk)
     this.#bytes += chunk.byteLength
@@ -210,7 +205,6 @@ export class StreamAhead {
     })
   }
 
-  /** Writes until no bytes are left or the socket is full. */
   #write(): void {
     const { responder } = this
     while (responder.open && this.fullSinceMs === undefined && this.#bytes > 0) {

@@ -46,7 +46,6 @@ export interface Transport {
   listen(options: ListenOptions): Promise<Listening>
 }
 
-/** Why an address cannot be listened on, and what to do, by the code of the error. */
 const LISTEN_ERRORS: Readonly<Record<string, (host: string, port: number) => string>> = {
   EADDRINUSE: () =>
     'the port is in use: stop the process that has it, or choose another --port (0 takes a free one)',
@@ -111,7 +110,6 @@ export class FramingHeaders {
   #coding = ''
   #isUnexpected = false
 
-  /** Takes a header. The name is in lower case. */
   take(name: string, value: string): void {
     if (name === 'content-length') {
       if (this.#lengths === 0) this.#length = value

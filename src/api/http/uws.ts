@@ -333,9 +333,8 @@ export class UwsResponder extends Responder {
 }
 
 /**
- * True when a body is sent with end(), which is cheaper than tryEnd() but does not report a full
- * socket. That holds for most answers that fit in the cork buffer. A share of them uses tryEnd(),
- * to notice clients that do not read.
+ * Most answers that fit in the cork buffer are sent with end(), which is cheaper than tryEnd() but
+ * does not report a full socket.
  */
 function isEnded(body: string | Uint8Array): boolean {
   return body.length === 0 || (body.length <= SMALL_ANSWER_LENGTH && Math.random() >= SMALL_ANSWERS_CHECKED)

@@ -108,7 +108,6 @@ export class ImportReport {
   }
 }
 
-/** The answer to a body that was read to its end, whatever its rows are. */
 export function doneReply(id: string, report: ImportReport): Reply {
   const fields = report.fields()
   const body = { import: id, ...fields, durableRows: fields.rows }
@@ -119,7 +118,6 @@ export function resumeText(durableRows: number): string {
   return `the first ${durableRows} rows are durable: resume with skipRows=${durableRows}`
 }
 
-/** The answer to an import that ended early: the problem, and what is durable. */
 export function failedReply(id: string, report: ImportReport, failure: Refusal): Reply {
   const detail = `${failure.message}; ${resumeText(report.durableRows)}`
   const problem = problemFields({ ...failure, message: detail, events: [] })

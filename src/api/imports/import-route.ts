@@ -75,7 +75,6 @@ export class Imports {
   #beginning = 0
   #begun = 0
 
-  /** @param stallMs see UploadBody */
   constructor(deps: ApiDeps, ingest: Ingest, rate: RateLimit, connections: Connections, stallMs: number) {
     this.#deps = deps
     this.#ingest = ingest

@@ -40,7 +40,6 @@ export class UploadBody {
   readonly #stallMs: number
   readonly #pieces: Piece[] = []
   #bufferedBytes = 0
-  /** Received so far. */
   bytes = 0
   #isComplete = false
   #isPaused = false

@@ -24,9 +24,7 @@ import { refuse } from '../problem.ts'
 import { tooLarge } from './admission.ts'
 import { copyIn, type IngestRequest, type Line, lineOf, type SlabPool, Waiting } from './body-memory.ts'
 
-/**
- * Bytes of slabs for incomplete bodies of one pool. Other pools have a quarter of the large slabs.
- */
+/** Bytes of slabs for one pool's incomplete bodies. A quarter of the large ones is for others. */
 const POOL_PLACES_BYTES_MAX = ((SLABS_MAX - SLABS_SMALL_MIN) * SLAB_BYTES * 3) / 4
 
 interface BodyDeps {
@@ -253,9 +251,7 @@ class BodyRates {
     if (this.#windows.delete(request)) this.#count(request, -request.capacity)
   }
 
-  /**
-   * Computes the rates of windows that ended, but not late: chunks may still wait in the sockets.
-   */
+  /** Computes the rates of ended windows, but not late: chunks may still wait in the sockets. */
   tick(nowMs: number): void {
     const isLate = nowMs - this.#tickedMs > this.#windowMs / 2
     this.#tickedMs = nowMs
@@ -267,7 +263,6 @@ class BodyRates {
     }
   }
 
-  /** Requests whose bodies arrived too slowly in their last window. */
   slow(): IngestRequest[] {
     return [...this.#windows].filter(one => one.bytesPerSecond < BODY_BYTES_PER_SECOND_MIN)
   }

@@ -66,7 +66,6 @@ export class IngestRequest {
   readonly sink: BatchSink | undefined
   state: RequestState = 'new'
   slab: Slab<IngestRequest> | undefined
-  /** Byte offset of the body in the slab. */
   offset = 0
   capacity = 0
   bytes = 0
@@ -102,7 +101,6 @@ interface Space<T> {
   readonly offset: number
 }
 
-/** One slab. `T` is a request whose body it holds. */
 export class Slab<T> {
   readonly memory = new SharedArrayBuffer(SLAB_BYTES)
   readonly bytes = Buffer.from(this.memory)
@@ -114,7 +112,6 @@ export class Slab<T> {
   readyParsedBytes = 0
   used = 0
   users = 0
-  /** The slab takes further bodies. */
   filling = false
   /** The slab counts against the share of large bodies. */
   large = false
@@ -137,7 +134,6 @@ export class SlabPool<T> {
   #largeInUse = 0
   #small: Slab<T> | undefined
   #large: Slab<T> | undefined
-  /** Called when a slab may be free. */
   onFree: () => void = () => {}
 
   get inUse(): number {
@@ -230,7 +226,6 @@ export class Waiting {
     return this.#turns[line].size === 0
   }
 
-  /** True when a new request, or a chunk of a waiting one, finds no room. */
   isFull(request: IngestRequest, chunkBytes: number): boolean {
     if (this.bytes + chunkBytes > WAITING_BYTES_MAX) return true
     return this.#all.size >= WAITING_REQUESTS_MAX && !this.#all.has(request)
@@ -328,7 +323,6 @@ export class Waiting {
     return share
   }
 
-  /** Removes the share of a pool that has no waiting requests. */
   #forget(pool: number): void {
     const share = this.#shares.get(pool)
     if (share === undefined || share.bytes > 0) return

@@ -36,11 +36,7 @@ export interface Answer {
   readonly errors?: readonly EventError[]
 }
 
-/**
- * The answer to row `row` of a parse task.
- * @param schema the PoolSchema that it was parsed with, as JSON in UTF-8
- * @param errors the first and the end index of the row's event errors in the result
- */
+/** @param errors the first and the end index of the row's event errors in the result */
 export function answerOf(
   admission: Admission,
   schema: SharedArrayBuffer,
@@ -81,7 +77,6 @@ const OK = '{"statusCode":200,"statusMessage":"OK"}'
 const successReplies: Reply[] = []
 const minimalReplies: Reply[] = []
 
-/** The 200 of a request whose events were all accepted. */
 function success(events: number, minimal: boolean): Reply {
   const cache = minimal ? minimalReplies : successReplies
   let reply = cache[events]

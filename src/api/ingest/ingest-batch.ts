@@ -169,7 +169,6 @@ function writeRow(table: Float64Array, at: number, request: IngestRequest): void
   table[at + REQUEST.bits] = -1
 }
 
-/** Spans and parts of the accepted requests in live groups. */
 export function commitBatchOf(batch: Batch, result: ParseResult, live: readonly boolean[]): CommitBatch {
   const indices = new Int32Array(batch.requests.length).fill(-1)
   const run = new Runs(batch.task.slab)
@@ -213,7 +212,6 @@ class Runs {
     if (bits !== undefined) this.end(bits)
   }
 
-  /** Adds a record that has memory of its own. */
   addAlone(slab: SharedArrayBuffer, bytes: number, bits: Uint8Array | undefined): void {
     this.end()
     this.bytes += bytes

@@ -10,12 +10,10 @@
 import type { BatchCost } from '../../format/batch-layout.ts'
 import { assert } from '../../util/assert.ts'
 
-/** A schema version as parse tasks need it. */
 export interface IngestSchema {
   readonly version: number
   /** The PoolSchema as JSON in UTF-8. */
   readonly bytes: SharedArrayBuffer
-  /** batchCostOf() the schema. */
   readonly cost: BatchCost
 }
 

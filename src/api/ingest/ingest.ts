@@ -93,9 +93,7 @@ export class Ingest {
     responder.onData((chunk, last) => this.bodies.chunk(request, chunk, last))
   }
 
-  /**
-   * Takes a batch of an import, which is copied before this returns. Without room it gets `busy`.
-   */
+  /** Takes a batch of an import, which is copied at once. Without room it gets `busy`. */
   submit(target: IngestTarget, body: Uint8Array, sink: BatchSink): void {
     const declaredBytes = body.byteLength
     const admission = {
