@@ -75,8 +75,7 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
         connectionsRefused: connections.sockets.refused,
       }),
       stop: async deadlineMs => {
-        // /readyz answers 503 while requests in flight are answered. Then close() ends listening as
-        // well.
+        // Meanwhile /readyz answers 503. Then close() ends listening as well.
         streams.stop()
         imports.stop()
         const idle = await answerOpen(connections, deadlineMs)

@@ -42,12 +42,6 @@ interface QueryRouteDeps {
   arrow(table: Table): Promise<Uint8Array>
 }
 
-interface Asked {
-  readonly name: keyof typeof INPUTS
-  readonly input: unknown
-  readonly format: Format
-}
-
 /** Its path looks like that of a webhook. */
 export const QUERY_PATH = '/v1/query'
 
@@ -92,7 +86,7 @@ async function written(
   return format === 'json' ? JSON.stringify(table) : await arrow(table)
 }
 
-function readRequest({ query, body }: ControlRequest): Asked | string {
+function readRequest({ query, body }: ControlRequest) {
   const texts = readParameters(query, ['format', 'sql', ...NAMES])
   if (typeof texts === 'string') return texts
   const format = texts.get('format') ?? 'json'
@@ -101,7 +95,7 @@ function readRequest({ query, body }: ControlRequest): Asked | string {
   if (typeof given === 'string') return given
   const [name, ...others] = Object.keys(given)
   if (name === 'sql' && others.length === 0)
-    return { name: 'sqlV1', input: { query: given['sql'] }, format: format as Format }
+    return { name: 'sqlV1' as const, input: { query: given['sql'] }, format: format as Format }
   const known = NAMES.find(each => each === name)
   if (known === undefined || others.length > 0) return `give exactly one question: sql, ${NAMES.join(', ')}`
   return { name: known, input: given[known], format: format as Format }

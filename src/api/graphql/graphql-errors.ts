@@ -101,8 +101,7 @@ export function codeOf(error: unknown): GraphqlCode {
 
 function codeAndMessage(error: GraphQLError): { readonly code: GraphqlCode; readonly message: string } {
   const { originalError: cause, extensions, message } = error
-  // graphql's own errors about documents and variables have no cause, or another GraphQLError as
-  // cause.
+  // graphql's own errors have no cause, or another GraphQLError as cause.
   if (cause === undefined || cause instanceof GraphQLError)
     return { code: extensions['code'] === undefined ? 'BAD_REQUEST' : codeOf(error), message }
   const code = codeOf(cause)

@@ -13,25 +13,10 @@ export interface PageArgs {
   readonly before?: string | null | undefined
 }
 
-interface Connection<T> {
-  readonly edges: readonly { readonly cursor: string; readonly node: T }[]
-  readonly nodes: readonly T[]
-  readonly pageInfo: {
-    readonly startCursor: string | null
-    readonly endCursor: string | null
-    readonly hasNextPage: boolean
-    readonly hasPreviousPage: boolean
-  }
-}
-
 const CURSOR_PREFIX = 'at:'
 
 /** The part of `items` that the arguments select. Positions must rise strictly in string order. */
-function pageOf<T>(
-  items: readonly T[],
-  args: PageArgs,
-  positionOf: (item: T, index: number) => string,
-): Connection<T> {
+function pageOf<T>(items: readonly T[], args: PageArgs, positionOf: (item: T, index: number) => string) {
   const after = positionIn(args.after)
   const before = positionIn(args.before)
   const indexOf = (isBefore: (position: string) => boolean) =>
@@ -65,13 +50,13 @@ export function pageOfDocuments<T>(
   documents: readonly T[],
   args: PageArgs,
   { budget }: Context,
-): Connection<T> {
+) {
   budget.items(documents.length)
   return pageOf(documents, args, positionOf)
 }
 
-export function emptyPage(args: PageArgs): Connection<never> {
-  return pageOf([], args, () => '')
+export function emptyPage(args: PageArgs) {
+  return pageOf<never>([], args, () => '')
 }
 
 /** The first index for which `isAt` is true; `length` if there is none. It stays true after it. */
@@ -86,7 +71,7 @@ function firstIndex(length: number, isAt: (index: number) => boolean): number {
   return from
 }
 
-export function pageByIndex<T>(items: readonly T[], args: PageArgs): Connection<T> {
+export function pageByIndex<T>(items: readonly T[], args: PageArgs) {
   return pageOf(items, args, (_, index) => String(index).padStart(16, '0'))
 }
 

@@ -43,8 +43,7 @@ export const poolMutations = {
     const { idOrUniqueName, ...asked } = input
     return response(await change(context, by => modifyPool(idOrUniqueName, asked, by), 'Data Pool'))
   },
-  // A pool is LIVE when its creation is answered: there is nothing to repeat and nothing to wait
-  // for.
+  // A pool is LIVE when its creation is answered: there is nothing to wait for.
   reconnectDataPool: (_, { input }, { deps }) => find(deps.catalog.read.pools, input, 'Data Pool'),
   retryDataPoolSetup: pools.byId,
   retryDataPoolSetupByName: pools.byName,

@@ -19,12 +19,6 @@ interface SqlInput {
   readonly dialect?: SqlDialect | null | undefined
 }
 
-/** A parsed statement and its pools, as the caller may read them. */
-interface ReadSql {
-  readonly question: SqlQuestion
-  readonly pools: PoolsOfQuestion
-}
-
 export const sqlQueries = {
   sqlV1: async (_, { input }, context) => {
     const { question, pools } = await readSql(input, context)
@@ -44,7 +38,8 @@ export const sqlQueries = {
   },
 } satisfies Partial<Resolvers['Query']>
 
-async function readSql(input: SqlInput, context: Context): Promise<ReadSql> {
+/** Parses a statement, and finds its pools as the caller may read them. */
+async function readSql(input: SqlInput, context: Context) {
   const { deps, caller } = context
   context.budget.query(input)
   await context.slices.step()
@@ -60,7 +55,8 @@ async function readSql(input: SqlInput, context: Context): Promise<ReadSql> {
   })
   const [first, ...others] = pools
   if (first === undefined) throw badRequest('The statement names no Data Pool after FROM.')
-  return { question: { statement, poolOf, dialect }, pools: [first, ...others] }
+  const question: SqlQuestion = { statement, poolOf, dialect }
+  return { question, pools: [first, ...others] as PoolsOfQuestion }
 }
 
 /** The pool of a unique name or an id. An id wins, as in the other questions. */

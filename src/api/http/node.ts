@@ -51,8 +51,7 @@ function listen(options: ListenOptions): Promise<Listening> {
     requireHostHeader: true,
     noDelay: true,
   })
-  // NOTE: a half-closed connection is closed, as over uWebSockets.js: it looks like a client that
-  // disconnected.
+  // NOTE: a half-closed connection is closed, as over uWebSockets.js.
   server.timeout = 0 // requests, answers and idle connections have times of their own
   // HTTP_HEAD_BYTES_MAX bounds the headers. With a count node:http would drop headers silently.
   server.maxHeadersCount = 0
@@ -117,8 +116,7 @@ class Connection {
   constructor(socket: Socket, options: ListenOptions) {
     this.#socket = socket
     this.#options = options
-    // After a CONNECT node:http no longer handles errors of the socket, and an unhandled one ends
-    // the process.
+    // After a CONNECT nobody else handles its errors, and an unhandled one ends the process.
     socket.on('error', nothing)
     socket.on('close', () => {
       this.#pipelined.length = 0
@@ -159,8 +157,7 @@ class Connection {
     const length = String(Buffer.byteLength(body))
     const head = headText(status, { ...headers, connection: 'close', 'content-length': length })
     this.#socket.end(`HTTP/1.1 ${head}\r\n\r\n${body}`)
-    // Reads on for a moment: closing while the client still sends is a reset, and the answer is
-    // lost.
+    // Reads on for a moment: closing now would be a reset that loses the answer.
     setTimeout(() => this.#socket.destroy(), DRAIN_GRACE_MS).unref()
   }
 
@@ -327,8 +324,7 @@ class NodeResponder extends Responder {
     const known = this.dataHandler !== undefined
     this.dataHandler = handler
     if (known) return
-    // With a declared length the last piece is known by its position: a small body in one piece is
-    // complete at once.
+    // With a declared length the last piece is known by its position, without a further event.
     this.#request.on('data', (chunk: Uint8Array) => {
       this.#bytes += chunk.byteLength
       this.data(chunk, this.#bytes === this.#declaredBytes)
@@ -346,8 +342,7 @@ class NodeResponder extends Responder {
 
   send(reply: Reply): void {
     if (!this.open) return
-    // A client that got no `100 Continue` may send its body or not. Only a close leaves both sides
-    // in agreement.
+    // A client without `100 Continue` may send its body or not. Only a close is unambiguous.
     const isUnsure = this.#expectsContinue && !this.bodyRead && this.#declaredBytes !== 0
     if (isUnsure || (this.connections.stopping && !this.bodyRead)) {
       this.sendAndDrain(reply)
@@ -374,8 +369,7 @@ class NodeResponder extends Responder {
     this.resume()
     this.#response.shouldKeepAlive = false
     this.#response.writeHead(reply.status, headersOf(reply))
-    // NOTE: not end(): node:http closes the connection after it, which is a reset for a client that
-    // still sends.
+    // NOTE: not end(), which closes the connection: a reset for a client that still sends.
     if (this.isHead || reply.body.length === 0) this.#response.flushHeaders()
     else this.#response.write(reply.body)
     this.connections.drain.start(this, Buffer.byteLength(reply.body))
@@ -404,8 +398,7 @@ class NodeResponder extends Responder {
 
   writeChunk(bytes: Uint8Array): boolean {
     assert(this.open, 'chunks go to a client that is there')
-    // A copy: node:http keeps the bytes that the socket does not take, and the memory is reused
-    // after this call.
+    // A copy: node:http keeps what the socket does not take, and the memory is reused.
     return this.#response.write(Uint8Array.prototype.slice.call(bytes))
   }
 
@@ -423,8 +416,7 @@ class NodeResponder extends Responder {
     if (this.isClosed) return
     this.isClosed = true
     const { socket, httpVersionMinor } = this.#request
-    // A stream over HTTP/1.0 ends with its connection: only a reset tells the client that it is
-    // incomplete.
+    // Over HTTP/1.0 only a reset tells the client that the stream is incomplete.
     if (httpVersionMinor === 0 && this.open) socket.resetAndDestroy()
     else socket.destroy()
   }

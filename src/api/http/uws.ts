@@ -59,15 +59,13 @@ function listen(uws: UwsModule, options: ListenOptions): Promise<Listening> {
   app.filter(countSocket as Parameters<typeof app.filter>[0])
   app.any('/*', take)
   return new Promise((resolve, reject) => {
-    // Exclusive: otherwise a second server on the same port would listen too and get half of the
-    // connections.
+    // Exclusive: otherwise a second server on the port would get half of the connections.
     ;(app.listen as unknown as ListenWithOptions).call(app, host, port, EXCLUSIVE_PORT, socket => {
       if (socket === false) whyNot(options).then(error => reject(cannotListen(options, error)), reject)
       else
         resolve({
           port: uws.us_socket_local_port(socket as unknown as us_socket),
-          // NOTE: closing the listening socket in the same turn as close() crashes the process in
-          // this release.
+          // NOTE: closing the listening socket before close() in one turn crashes the process.
           close: () => app.close(),
         })
     })
@@ -229,8 +227,7 @@ export class UwsResponder extends Responder {
       if (this.isHead) this.#res.endWithoutBody()
     })
     if (!this.isHead) {
-      // NOTE: registered once for all chunks, because uWebSockets.js discards a handler that is set
-      // inside the handler.
+      // NOTE: registered once, because a handler that is set inside the handler is discarded.
       this.#res.onWritable(() => {
         this.#writable = 'now'
         try {
@@ -292,8 +289,7 @@ export class UwsResponder extends Responder {
     assert(this.open, 'the end goes to a client that is there')
     this.isClosed = true
     this.finish(status)
-    // NOTE: not end(undefined, true) while stopping: uWebSockets.js writes its `connection: close`
-    // into the body then.
+    // NOTE: not end(undefined, true), which writes `connection: close` into the body.
     this.#res.cork(() => this.#res.end())
   }
 

@@ -65,11 +65,7 @@ function formatOf(contentType: string): ImportFormat | undefined {
   return Object.hasOwn(MEDIA, media) ? MEDIA[media] : undefined
 }
 
-interface Parameters extends Pick<ImportRequest, 'skipRows' | 'errorsMax' | 'label'> {
-  readonly format?: ImportFormat
-}
-
-function parametersOf(query: string): Parameters | Refusal {
+function parametersOf(query: string) {
   const texts = readParameters(query, NAMES)
   if (typeof texts === 'string') return badParameter(texts)
   const skipRows = countOf(texts.get('skipRows'), 0, Number.MAX_SAFE_INTEGER)
@@ -80,11 +76,10 @@ function parametersOf(query: string): Parameters | Refusal {
   if (label.length > IMPORT_LABEL_CHARACTERS_MAX)
     return badParameter(`label: it has at most ${IMPORT_LABEL_CHARACTERS_MAX} characters`)
   const text = texts.get('format')
-  if (text === undefined) return { skipRows, errorsMax, label }
   const format = IMPORT_FORMATS.find(one => one === text)
-  return format === undefined
-    ? badParameter(`format: it is one of ${IMPORT_FORMATS.join(', ')}`)
-    : { skipRows, errorsMax, label, format }
+  if (text !== undefined && format === undefined)
+    return badParameter(`format: it is one of ${IMPORT_FORMATS.join(', ')}`)
+  return { skipRows, errorsMax, label, format }
 }
 
 const NAMES: readonly string[] = ['format', 'skipRows', 'errorsMax', 'label']

@@ -124,8 +124,7 @@ export class Imports {
 
   tick(nowMs: number): void {
     for (const body of this.#bodies) body.tick(nowMs)
-    // A slow body, or a Parquet body on its way to its file, may bring no batch for hours.
-    // The journal is told all the same: it shows the bytes received, and it hears of a cancel.
+    // The journal hears of a cancel also while a slow body brings no batch.
     for (const run of this.#runs) run.onChanged()
   }
 

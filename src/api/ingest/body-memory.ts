@@ -165,7 +165,10 @@ export class SlabPool<T> {
     slab.users -= 1
     if (slab.users > 0) return
     slab.used = 0
-    if (!slab.filling) this.#giveBack(slab)
+    if (!slab.filling) {
+      if (slab.large) this.#largeInUse -= 1
+      this.#free.push(slab)
+    }
     this.onFree()
   }
 
@@ -184,22 +187,15 @@ export class SlabPool<T> {
 
   #take(large: boolean): Slab<T> | undefined {
     if (large && this.#largeInUse >= SLABS_MAX - SLABS_SMALL_MIN) return undefined
-    const slab = this.#free.pop() ?? this.#make()
-    if (slab === undefined) return undefined
+    let slab = this.#free.pop()
+    if (slab === undefined) {
+      if (this.#made >= SLABS_MAX) return undefined
+      this.#made += 1
+      slab = new Slab<T>()
+    }
     slab.large = large
     if (large) this.#largeInUse += 1
     return slab
-  }
-
-  #make(): Slab<T> | undefined {
-    if (this.#made >= SLABS_MAX) return undefined
-    this.#made += 1
-    return new Slab<T>()
-  }
-
-  #giveBack(slab: Slab<T>): void {
-    if (slab.large) this.#largeInUse -= 1
-    this.#free.push(slab)
   }
 }
 

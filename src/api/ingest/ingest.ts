@@ -192,7 +192,7 @@ export class Ingest {
     try {
       const result = await this.#parse(batch)
       this.#batchBytes -= batchBytes
-      batchBytes = bytesOf(result)
+      batchBytes = result.batches.reduce((sum, part) => sum + part.batch.byteLength, 0)
       this.#batchBytes += batchBytes
       this.#schedule() // the next task is parsed while this one is synced, so the log never waits
       const live = this.#liveGroups(batch)
@@ -202,12 +202,11 @@ export class Ingest {
       committed?.catch(() => {}) // Awaited below. Refusals may take turns until then.
       try {
         // Requests without a log record are answered before the sync. Mostly there are none.
-        if (commit.records < batch.requests.length)
-          await this.#answer(batch, result, answered, row => result.recordBytes[row] === 0)
+        if (commit.records < batch.requests.length) await this.#answer(batch, result, answered)
       } finally {
         await committed // in any case: until then the log reads the slab
       }
-      await this.#answer(batch, result, answered, () => true, live)
+      await this.#answer(batch, result, answered, live)
     } catch (error) {
       const refusal = refusalOfError(error, 'ingest')
       const answer = answerRefusal({ ...refusal, headers: { ...refusal.headers, ...rejectedHeaders(0) } })
@@ -236,15 +235,13 @@ export class Ingest {
   }
 
   /**
-   * Answers the rows for which `due` is true. `committed` tells, after the commit, which groups
-   * were part of it. Requests of a pool that was deleted meanwhile get 404: no POST gets 2xx after
-   * the deletion of its pool was answered.
+   * Answers the rows without a log record, or after the commit all. `committed` tells which groups
+   * were part of it. After the deletion of a pool was answered, its requests get 404, never 2xx.
    */
   async #answer(
     batch: Batch,
     result: ParseResult,
     answered: Uint8Array,
-    due: (row: number) => boolean,
     committed?: readonly boolean[],
   ): Promise<void> {
     let live = this.#liveGroups(batch)
@@ -253,7 +250,8 @@ export class Ingest {
     for (let row = 0; row < batch.requests.length; row += 1) {
       const from = error
       while (error < errors && result.errors[error * ERROR_WORDS] === row) error += 1
-      if (answered[row] === 1 || !due(row)) continue
+      const isDue = committed !== undefined || result.recordBytes[row] === 0
+      if (answered[row] === 1 || !isDue) continue
       const turn = this.#turns.take(error - from)
       if (turn !== undefined) {
         await turn
@@ -297,12 +295,6 @@ function beginGroups({ pools, requests, groupOf, task }: Batch): () => void {
     for (const pool of pools) pool.sequenced()
     for (const [row, { sink }] of requests.entries()) sink?.sequenced(task.groups[groupOf[row]!]!.version)
   }
-}
-
-function bytesOf(result: ParseResult): number {
-  let bytes = 0
-  for (const { batch } of result.batches) bytes += batch.byteLength
-  return bytes
 }
 
 function refuseBody(deps: ApiDeps) {
