@@ -63,8 +63,8 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
       port: listening.port,
       stats: () => ({
         open: connections.open,
-        waitingRequests: ingest.bodies.waiting,
-        bufferedBytes: ingest.bodies.bufferedBytes,
+        waitingRequests: ingest.bodies.waiting.length,
+        bufferedBytes: ingest.bodies.waiting.bytes,
         slabsInUse: ingest.slabs.inUse,
         tasksRunning: ingest.tasks,
         unreadAnswers: connections.unread.length,

@@ -68,7 +68,6 @@ export function find<T extends Common>(
   return found(isById ? collection.find(id) : collection.byName(uniqueName ?? ''), kind)
 }
 
-/** The object of a look-up. Throws NOT_FOUND where there is none. */
 export function found<T>(object: T | undefined, kind: ObjectKind): T {
   if (object === undefined) throw notFound(kind)
   return object

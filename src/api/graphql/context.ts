@@ -195,17 +195,13 @@ export function meterLists(schema: GraphQLSchema): void {
       if ((!isList && isLeafType(getNamedType(field.type))) || metered.has(field)) continue
       metered.add(field)
       const resolve = field.resolve ?? defaultFieldResolver
-      field.resolve = isList
-        ? (source, args, context: Partial<Context> | undefined, info) => {
-            const value: unknown = resolve(source, args, context, info)
-            return Array.isArray(value) && context?.budget !== undefined
-              ? charged(value, context as Context, info)
-              : value
-          }
-        : (source, args, context: Partial<Context> | undefined, info) => {
-            context?.budget?.objects(1, info)
-            return resolve(source, args, context, info)
-          }
+      field.resolve = (source, args, context: Partial<Context> | undefined, info) => {
+        if (!isList) context?.budget?.objects(1, info)
+        const value: unknown = resolve(source, args, context, info)
+        return isList && Array.isArray(value) && context?.budget !== undefined
+          ? charged(value, context as Context, info)
+          : value
+      }
     }
   }
 }

@@ -112,9 +112,7 @@ function checkSize(document: DocumentNode): void {
   let fields = 0
   let spread = 0
   let walked = 0
-  for (const definition of document.definitions) {
-    if (definition.kind !== Kind.OPERATION_DEFINITION && definition.kind !== Kind.FRAGMENT_DEFINITION)
-      continue
+  for (const definition of selectingIn(document)) {
     const size = measure(definition.selectionSet)
     if (definition.kind === Kind.OPERATION_DEFINITION) fields += size.fields
     else fields = Math.max(fields, size.fields)
@@ -130,6 +128,11 @@ function checkSize(document: DocumentNode): void {
       throw badRequest('The document has too many operations or fields that spread its fragments.')
   }
   checkPairs(document)
+}
+
+/** The operations and fragments. */
+function selectingIn({ definitions }: DocumentNode) {
+  return definitions.filter(one => 'selectionSet' in one)
 }
 
 /** The uses of variables in a fragment. Validation visits each use for each operation. */
@@ -154,9 +157,7 @@ function checkPairs(document: DocumentNode): void {
   const fragments = fragmentsOf(document)
   let pairs = 0
   let walked = 0
-  for (const definition of document.definitions) {
-    if (definition.kind !== Kind.OPERATION_DEFINITION && definition.kind !== Kind.FRAGMENT_DEFINITION)
-      continue
+  for (const definition of selectingIn(document)) {
     let level: (readonly SelectionSetNode[])[] = [[definition.selectionSet]]
     while (level.length > 0) {
       const next: (readonly SelectionSetNode[])[] = []
@@ -209,7 +210,6 @@ function sameNames(
 /** The fields that a selection itself asks for, with its fragments but without inner selections. */
 export type FieldCounter = (set: SelectionSetNode) => number
 
-/** The field counter of a checked document. It counts each selection once. */
 export function fieldCounter(document: DocumentNode): FieldCounter {
   const fragments = fragmentsOf(document)
   const counted = new Map<SelectionSetNode, number>()

@@ -137,7 +137,6 @@ function modifyOwn(
   return modify(context, kind, idOrUniqueName, { ...connectionSettings, uniqueName, description })
 }
 
-/** The resolver that creates a source of a kind that Weir does not connect to. */
 function creating(kind: ForeignKind) {
   return async (_: unknown, { input }: CreateArgs, context: Context) => {
     const { uniqueName, description, connectionSettings } = input

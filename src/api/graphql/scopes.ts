@@ -15,23 +15,13 @@ export type Rule = readonly [action: string, ...scopes: [Scope, ...Scope[]]]
 export const MANAGE_SOURCES: Rule = ['manage Data Sources', 'admin']
 export const MANAGE_POOLS: Rule = ['manage Data Pools', 'admin']
 /** An application that may query a pool may read its columns. */
-export const READ_POOLS: Rule = [
-  'read Data Pools',
-  'admin',
-  'data_pool:read',
-  'data_pool:stats',
-  'data_pool:query',
-]
+const POOL_READERS = ['admin', 'data_pool:read', 'data_pool:stats', 'data_pool:query'] as const
+export const READ_POOLS: Rule = ['read Data Pools', ...POOL_READERS]
 export const MANAGE_METRICS: Rule = ['manage Metrics', 'admin']
 export const READ_METRICS: Rule = ['read Metrics', 'admin', 'metric:read', 'metric:stats', 'metric:query']
 /** Of the columns that are dimensions of metrics: whoever queries the metric groups by them. */
-export const READ_STATISTICS: Rule = [
-  'read statistics',
-  'data_pool:query',
-  'data_pool:stats',
-  'metric:stats',
-  'metric:query',
-]
+const STATISTICS_READERS = ['data_pool:query', 'data_pool:stats', 'metric:stats', 'metric:query'] as const
+export const READ_STATISTICS: Rule = ['read statistics', ...STATISTICS_READERS]
 export const MANAGE_POLICIES: Rule = ['manage Data Pool Access Policies', 'admin']
 /** The policies of one application. Terraform reads them with every application. */
 export const READ_ASSIGNED_POLICIES: Rule = ['read Data Pool Access Policies', 'application:admin', 'admin']

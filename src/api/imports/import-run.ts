@@ -80,7 +80,7 @@ export class ImportRun {
     this.report = new ImportReport(options)
   }
 
-  /** Runs the import to its end. Resolves with the reason why it ended early, if it did. */
+  /** Resolves with the reason why the import ended early, if it did. */
   async run(): Promise<Refusal | undefined> {
     void this.#feed()
     try {

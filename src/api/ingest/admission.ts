@@ -114,15 +114,12 @@ const PARAMETER = 'disable_partial_success'
 function disablePartialSuccess(query: string): boolean | Refusal {
   if (query === '') return false
   let found: boolean | undefined
-  for (const pair of query.split('&')) {
-    const at = pair.indexOf('=')
-    const name = tryDecode((at < 0 ? pair : pair.slice(0, at)).replaceAll('+', ' '))
+  for (const [name, value] of new URLSearchParams(query)) {
     if (name !== PARAMETER) {
-      if (name !== undefined && isMisspelt(name, PARAMETER))
+      if (isMisspelt(name, PARAMETER))
         return refuse(400, 'bad_parameter', `${shown(name)}: ${PARAMETER} is meant, and is spelt so`)
       continue
     }
-    const value = tryDecode(at < 0 ? '' : pair.slice(at + 1).replaceAll('+', ' '))
     const on = value === 'true' || value === '1'
     if (!on && value !== 'false' && value !== '0')
       return refuse(400, 'bad_parameter', `${PARAMETER} is true, 1, false or 0`)

@@ -36,9 +36,9 @@ interface BodyDeps {
 }
 
 export class Bodies {
+  readonly waiting = new Waiting()
   readonly #slabs: SlabPool<IngestRequest>
   readonly #deps: BodyDeps
-  readonly #waiting = new Waiting()
   readonly #rates: BodyRates
   /** Incomplete bodies that arrive in several pieces, in the order of their first pieces. */
   readonly #receiving = new Set<IngestRequest>()
@@ -49,14 +49,6 @@ export class Bodies {
     this.#slabs = slabs
     this.#deps = deps
     this.#rates = new BodyRates(deps.times.bodyWindowMs)
-  }
-
-  get waiting(): number {
-    return this.#waiting.length
-  }
-
-  get bufferedBytes(): number {
-    return this.#waiting.bytes
   }
 
   /** Takes a chunk from the socket. The memory of the chunk is valid only during the call. */
@@ -78,7 +70,7 @@ export class Bodies {
   }
 
   pump(): void {
-    if (this.#pumping || this.#waiting.length === 0) return
+    if (this.#pumping || this.waiting.length === 0) return
     this.#pumping = true
     for (const line of LINES)
       for (;;) {
@@ -92,7 +84,7 @@ export class Bodies {
     this.pump()
     this.#rates.tick(nowMs)
     this.#takeSpace()
-    for (const request of this.#waiting.expired(nowMs)) this.#refuse(request, busy())
+    for (const request of this.waiting.expired(nowMs)) this.#refuse(request, busy())
     for (const request of this.#receiving) {
       if (request.untilMs > nowMs) break
       this.#refuse(request, TOO_SLOW)
@@ -104,7 +96,7 @@ export class Bodies {
 
   /** Refuses slow bodies while others wait for space and the memtable has room. */
   #takeSpace(): void {
-    const isWanted = () => !this.#waiting.isEmpty('large') && this.#deps.room()
+    const isWanted = () => !this.waiting.isEmpty('large') && this.#deps.room()
     if (!isWanted()) return
     for (const request of this.#rates.slow()) {
       if (!isWanted()) return
@@ -114,7 +106,7 @@ export class Bodies {
 
   /** The request whose turn is next, among those that wait for a slab only. */
   #next(line: Line): IngestRequest | undefined {
-    return this.#waiting.next(line, request => this.#mayGo(request))
+    return this.waiting.next(line, request => this.#mayGo(request))
   }
 
   #mayGo(request: IngestRequest): boolean {
@@ -163,10 +155,10 @@ export class Bodies {
   /** Gives a waiting request its space. Returns false where no slab is free. */
   #admitWaiting(line: Line, request: IngestRequest): boolean {
     if (!this.#allocate(request, request.bufferedBytes)) return false
-    this.#waiting.delete(request)
-    this.#waiting.endTurn(line, request)
+    this.waiting.delete(request)
+    this.waiting.endTurn(line, request)
     const buffered = request.buffer.subarray(0, request.bufferedBytes)
-    this.#waiting.release(request)
+    this.waiting.release(request)
     if (!request.complete) this.#startBodyTime(request)
     request.responder.resume()
     this.#copy(request, buffered)
@@ -183,18 +175,18 @@ export class Bodies {
     this.#receiving.delete(request)
     request.state = 'waiting'
     request.untilMs = monotonicMs() + this.#deps.times.waitMsMax
-    this.#waiting.add(request)
+    this.waiting.add(request)
     if (!request.complete) request.responder.pause()
   }
 
   /** Keeps a chunk of a request without space. False where the request had to be refused. */
   #buffer(request: IngestRequest, chunk: Uint8Array): boolean {
-    while (this.#waiting.isFull(request, chunk.byteLength)) {
-      const other = this.#waiting.victimFor(request)
+    while (this.waiting.isFull(request, chunk.byteLength)) {
+      const other = this.waiting.victimFor(request)
       this.#refuse(other ?? request, busy())
       if (other === undefined) return false
     }
-    this.#waiting.buffer(request, chunk, BODY_BYTES_MAX)
+    this.waiting.buffer(request, chunk, BODY_BYTES_MAX)
     return true
   }
 
@@ -209,8 +201,8 @@ export class Bodies {
     request.state = 'over'
     this.#receiving.delete(request)
     this.#rates.end(request)
-    this.#waiting.delete(request)
-    this.#waiting.release(request)
+    this.waiting.delete(request)
+    this.waiting.release(request)
     const slab = request.slab
     request.slab = undefined
     if (slab !== undefined) this.#slabs.release(slab)

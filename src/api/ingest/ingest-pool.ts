@@ -19,29 +19,21 @@ export interface IngestSchema {
 
 export class IngestPool {
   readonly number: number
-  #schema: IngestSchema
-  #isPaused = false
+  /** The schema of the next parse task. A task that was begun keeps its own. */
+  schema: IngestSchema
+  /** True while no body of the pool may go to the parse workers. */
+  isPaused = false
   /** Groups of parse tasks whose requests have no sequences yet. */
   #unsequenced = 0
   #onSequenced: () => void = () => {}
 
   constructor(number: number, schema: IngestSchema) {
     this.number = number
-    this.#schema = schema
-  }
-
-  /** The schema of the next parse task. A task that was begun keeps its own. */
-  get schema(): IngestSchema {
-    return this.#schema
-  }
-
-  /** True while no body of the pool may go to the parse workers. */
-  get isPaused(): boolean {
-    return this.#isPaused
+    this.schema = schema
   }
 
   begun(): void {
-    assert(!this.#isPaused, 'no task of a paused pool begins')
+    assert(!this.isPaused, 'no task of a paused pool begins')
     this.#unsequenced += 1
   }
 
@@ -54,8 +46,8 @@ export class IngestPool {
 
   /** Pauses the pool. Resolves when every request that was parsed before has its sequence. */
   pause(): Promise<void> {
-    assert(!this.#isPaused, 'a pool is paused once at a time')
-    this.#isPaused = true
+    assert(!this.isPaused, 'a pool is paused once at a time')
+    this.isPaused = true
     if (this.#unsequenced === 0) return Promise.resolve()
     return new Promise(resolve => {
       this.#onSequenced = resolve
@@ -64,10 +56,10 @@ export class IngestPool {
 
   /** Ends the pause. From now on bodies are parsed with `schema`. */
   resume(schema: IngestSchema): void {
-    assert(this.#isPaused, 'only a paused pool resumes')
-    assert(schema.version >= this.#schema.version, 'the schema version of a pool never falls')
-    this.#schema = schema
-    this.#isPaused = false
+    assert(this.isPaused, 'only a paused pool resumes')
+    assert(schema.version >= this.schema.version, 'the schema version of a pool never falls')
+    this.schema = schema
+    this.isPaused = false
     this.#onSequenced = () => {}
   }
 }

@@ -116,8 +116,7 @@ export class Ingest {
 
   #refuseReady(): void {
     this.#memtableFullSinceMs = undefined
-    const refusal = busy()
-    const answer = answerRefusal({ ...refusal, headers: { ...refusal.headers, ...rejectedHeaders(0) } })
+    const answer = refusedUnread(busy())
     while (this.#queue.length > 0) {
       const slab = must(this.#queue.shift(), 'a slab with ready requests')
       const refused = slab.ready
@@ -208,8 +207,7 @@ export class Ingest {
       }
       await this.#answer(batch, result, answered, live)
     } catch (error) {
-      const refusal = refusalOfError(error, 'ingest')
-      const answer = answerRefusal({ ...refusal, headers: { ...refusal.headers, ...rejectedHeaders(0) } })
+      const answer = refusedUnread(refusalOfError(error, 'ingest'))
       for (const [row, request] of batch.requests.entries())
         if (answered[row] === 0) this.#send(request, answer)
     }
@@ -280,6 +278,11 @@ export class Ingest {
     if (request.sink === undefined) request.responder.send(answer.reply)
     else request.sink.answered(answer)
   }
+}
+
+/** The answer to a whole body, of which no event was counted. */
+function refusedUnread(refusal: Refusal): Answer {
+  return answerRefusal({ ...refusal, headers: { ...refusal.headers, ...rejectedHeaders(0) } })
 }
 
 /**
