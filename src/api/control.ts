@@ -171,12 +171,11 @@ const BUSY = refuse(503, 'busy', 'too many requests are under way', { 'retry-aft
 
 /** Runs control requests. One counts against CONTROL_REQUESTS_MAX once its body is complete. */
 export class Control {
-  readonly #bodies: ControlBodies
+  readonly bodies = new ControlBodies()
   readonly #streams: Streams
   #running = 0
 
-  constructor(bodies: ControlBodies, streams: Streams) {
-    this.#bodies = bodies
+  constructor(streams: Streams) {
     this.#streams = streams
   }
 
@@ -209,7 +208,7 @@ export class Control {
       query: request.query,
       parameters,
     }
-    this.#bodies.read(responder, bodyBytesMax, async body => {
+    this.bodies.read(responder, bodyBytesMax, async body => {
       if (body === undefined) return
       if ('status' in body) early(body)
       else if (this.#running >= CONTROL_REQUESTS_MAX) early(BUSY)
@@ -255,7 +254,7 @@ interface Incomplete {
 }
 
 /** Incomplete bodies of control requests, each whole in one buffer that grows. */
-export class ControlBodies {
+class ControlBodies {
   /** In the order in which they began. */
   readonly #incomplete = new Map<Responder, Incomplete>()
   #bufferedBytes = 0

@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import { API_TIMES, type Api, type ApiDeps, type ApiOptions } from './api-types.ts'
-import { Control, ControlBodies, controlRoutes, type Router } from './control.ts'
+import { Control, controlRoutes, type Router } from './control.ts'
 import {
   type Connections,
   connectionsMaxOf,
@@ -43,13 +43,12 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
   }
   const rate = new RateLimit(options.rateLimit)
   const ingest = new Ingest(deps, rate, times)
-  const controlBodies = new ControlBodies()
   const streams = new Streams(times)
   const imports = new Imports(deps, ingest, rate, connections, times.uploadStallMs)
-  const control = new Control(controlBodies, streams)
+  const control = new Control(streams)
   const routes = controlRoutes(deps, connections, control, imports)
   const onRequest = dispatcher(deps, connections, ingest, rate, routes, options.chunked)
-  const ticking = [ingest, controlBodies, connections.drain, connections.unread, streams, imports]
+  const ticking = [ingest, control.bodies, connections.drain, connections.unread, streams, imports]
   const timer = setInterval(() => {
     const now = monotonicMs()
     connections.ticks += 1

@@ -28,10 +28,10 @@ export function audited(mutation: string, resolve: Resolve): Resolve {
     try {
       context.budget.mutation()
       const result = await resolve(parent, args, context, info)
-      note(idIn(result) ?? askedFor(args as object), outcomeOf(result))
+      note(idIn(result) ?? nameIn(args as object, NAMES), outcomeOf(result))
       return result
     } catch (error) {
-      note(askedFor(args as object), codeOf(error))
+      note(nameIn(args as object, NAMES), codeOf(error))
       throw error
     }
   }
@@ -71,7 +71,7 @@ const TARGETS = ['application', 'newDataPoolId'] as const
 /** The id of what a deletion takes along: a pool's webhook source, or a webhook source's pool. */
 function partnerOf(mutation: string, args: object, { deps }: Context): string | undefined {
   const { pools, sources } = deps.catalog.read
-  const name = askedFor(args) ?? ''
+  const name = nameIn(args, NAMES) ?? ''
   switch (mutation) {
     case 'deleteDataPool':
     case 'deleteDataPoolByName': {
@@ -84,10 +84,6 @@ function partnerOf(mutation: string, args: object, { deps }: Context): string | 
     default:
       return undefined
   }
-}
-
-function askedFor(args: object): string | null {
-  return nameIn(args, NAMES)
 }
 
 function nameIn(args: object, names: readonly string[]): string | null {

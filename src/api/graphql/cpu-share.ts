@@ -40,7 +40,7 @@ export class MainThreadShare {
     if (own >= GRAPHQL_APPLICATION_REQUESTS_MAX || this.#allUnderWay >= GRAPHQL_REQUESTS_MAX) return false
     this.#underWay.set(application, own + 1)
     this.#allUnderWay += 1
-    if (!this.#isFree())
+    if (this.#waiting.size > 0 || this.#owedMs() > 0)
       await new Promise<void>(resolve => this.#wait(this.#waiting.tryPush(application, resolve)))
     return true
   }
@@ -64,10 +64,6 @@ export class MainThreadShare {
 
   charge(ms: number): void {
     this.#usedUntilMs = Math.max(this.#usedUntilMs, this.#now() - ms) + ms / GRAPHQL_SHARE
-  }
-
-  #isFree(): boolean {
-    return this.#waiting.size === 0 && this.#owedMs() <= 0
   }
 
   /** Time until the next slice may start; negative or zero: it may start now. */

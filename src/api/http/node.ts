@@ -4,7 +4,7 @@
  * connection starts at most one request in a turn of the event loop: without that limit eight
  * connections that pipelined refused requests delayed acks by 2.8 s.
  */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { assert, must } from '../../util/assert.ts'
 import type { Refusal } from '../../util/errors.ts'
@@ -76,10 +76,6 @@ function listen(options: ListenOptions): Promise<Listening> {
     if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy()
     else connectionOf(socket as Socket).fail(refusalOf(error))
   })
-  return listening(server, options)
-}
-
-function listening(server: Server, options: ListenOptions): Promise<Listening> {
   const { host, port } = options
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {

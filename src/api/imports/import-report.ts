@@ -31,7 +31,7 @@ export class ImportReport {
   add(batch: RowBatch, answer: Answer | undefined): void {
     this.end(batch)
     const refused: BadRow[] = [...batch.refused]
-    this.#countAll(batch.refusedBy)
+    this.#count(batch.refusedBy)
     if (answer !== undefined) {
       this.#accepted += answer.accepted
       refused.push(...this.#refusedBy(batch, answer))
@@ -74,13 +74,11 @@ export class ImportReport {
     }
   }
 
-  #countAll(codes: ReadonlyMap<string, number>): void {
-    for (const [code, count] of codes) this.#countRefused(code, count)
-  }
-
-  #countRefused(code: string, count: number): void {
-    this.#rejected += count
-    this.#rejectedBy.set(code, (this.#rejectedBy.get(code) ?? 0) + count)
+  #count(codes: Iterable<readonly [code: string, count: number]>): void {
+    for (const [code, count] of codes) {
+      this.#rejected += count
+      this.#rejectedBy.set(code, (this.#rejectedBy.get(code) ?? 0) + count)
+    }
   }
 
   #refusedBy({ places }: RowBatch, answer: Answer): BadRow[] {
@@ -91,7 +89,7 @@ export class ImportReport {
     })
     const events = refusal?.events ?? answer.errors ?? []
     if (refusal === undefined || refusal.code === 'no_valid_event') {
-      this.#countAll(answer.rejectedBy)
+      this.#count(answer.rejectedBy)
       if (this.#refused.length >= this.#options.errorsMax) return [] // the report is full
       return events.map(({ index, code, column, message }) => ({
         ...placeOf(index),
@@ -103,7 +101,7 @@ export class ImportReport {
     // The document as a whole was refused: the thread's check and the parser do not agree.
     const { code, message } = refusal
     const count = places.length / 2
-    this.#countRefused(code, count)
+    this.#count([[code, count]])
     return Array.from({ length: count }, (_, index) => ({ ...placeOf(index), code, column: null, message }))
   }
 }

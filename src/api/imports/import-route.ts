@@ -25,10 +25,9 @@ import type { Ingest } from '../ingest/ingest.ts'
 import { unknownParameter } from '../parameters.ts'
 import { BAD_PATH, JSON_HEADERS, problemReply, refusalOfError, refuse, unknownPool } from '../problem.ts'
 import { Slots } from '../slots.ts'
-import { JournalEntry } from './import-journal.ts'
 import { doneReply, failedReply, resumeText } from './import-report.ts'
 import { type ImportRequest, readImportRequest } from './import-request.ts'
-import { IMPORT_SCOPES, ImportRun, type RunOptions } from './import-run.ts'
+import { IMPORT_SCOPES, ImportRun, JournalEntry, type RunOptions } from './import-run.ts'
 import { UploadBody } from './upload-body.ts'
 
 /** Imports of one application without the scope admin: a slot is left for another one. */

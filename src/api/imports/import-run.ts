@@ -4,6 +4,9 @@
  *   W-1   A row counts as durable after the answer of its batch, which comes after the sync.
  *   W-9   IMPORT_BATCHES_MAX batches are with ingest. The thread makes the next one meanwhile, and
  *         takes no further bytes; then the socket is paused (upload-body.ts).
+ *         An import writes to the catalog when it begins and ends, and once in IMPORT_JOURNAL_MS
+ *         between, never twice at once. Each is a job in progress, of which the catalog has at most
+ *         JOBS_UNFINISHED_MAX.
  *   W-11  This thread moves bytes and counts. It loops over refused rows only.
  *
  * Batches keep the order of the file: a batch is given to ingest when the one before it has its
@@ -16,12 +19,15 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Identity } from '../../catalog/access/token.ts'
-import type { Scope } from '../../catalog/documents/model.ts'
+import { endImport, progressImport } from '../../catalog/change/change-import.ts'
+import type { ImportJob, ImportProgress, Scope } from '../../catalog/documents/model.ts'
 import type { ImportCalls, ImportOptions, NextAnswer, RowBatch } from '../../parse/import/import-types.ts'
-import type { Refusal } from '../../util/errors.ts'
+import { monotonicMs } from '../../util/clock.ts'
+import { type Refusal, Unavailable } from '../../util/errors.ts'
 import { IMPORT_BATCHES_MAX } from '../../util/limits.ts'
+import { warn } from '../../util/say.ts'
 import type { Thread } from '../../util/thread-kit.ts'
-import type { ApiDeps, IngestTarget } from '../api-types.ts'
+import type { ApiDeps, ImportDeps, IngestTarget } from '../api-types.ts'
 import { nothing } from '../http/responder.ts'
 import type { RateLimit } from '../ingest/admission.ts'
 import type { Ingest } from '../ingest/ingest.ts'
@@ -30,6 +36,8 @@ import { refusalOfError, refuse } from '../problem.ts'
 import { ImportReport } from './import-report.ts'
 import { type UploadBody, UploadEnded } from './upload-body.ts'
 
+/** Interval at which an import's progress is written to the catalog, at least. */
+const IMPORT_JOURNAL_MS = 1_000
 /** Wait before a batch that found no room is tried again. It waited WAIT_MS_MAX for it already. */
 const IMPORT_RETRY_MS = 100
 
@@ -232,4 +240,69 @@ function isAboutRows({ status }: Refusal): boolean {
 
 function failureOf(refusal: Refusal | undefined): Refusal {
   return refusal === undefined || refusal.status === 404 ? DELETED : refusal
+}
+
+type ReadProgress = () => { readonly done: ImportProgress; readonly progress: number }
+
+/**
+ * The job of an import in the catalog: how far the file is durable. It outlives a kill of the
+ * server, so that whoever loads the file can go on where it ended.
+ */
+export class JournalEntry {
+  readonly #job: ImportJob
+  readonly #deps: Pick<ImportDeps, 'catalog' | 'jobs'>
+  readonly #read: ReadProgress
+  onCancelled: () => void = () => {}
+  #writtenMs = monotonicMs()
+  #writing: Promise<void> | undefined
+  #isEnding = false
+
+  constructor(job: ImportJob, deps: Pick<ImportDeps, 'catalog' | 'jobs'>, read: ReadProgress) {
+    this.#job = job
+    this.#deps = deps
+    this.#read = read
+  }
+
+  changed(): void {
+    if (this.#isEnding || this.#writing !== undefined) return
+    if (monotonicMs() - this.#writtenMs < IMPORT_JOURNAL_MS) return
+    this.#writtenMs = monotonicMs()
+    this.#writing = this.#write()
+  }
+
+  /**
+   * Writes the end. A catalog that cannot be written fails no import, whose rows are durable: the
+   * jobs try again. Until then the job is in progress, a client that wants to resume waits for it,
+   * and it takes the slot of another job.
+   * @param error null where it succeeded
+   */
+  async end(error: string | null): Promise<void> {
+    this.#isEnding = true
+    await this.#writing
+    const { catalog, jobs } = this.#deps
+    const { id } = this.#job
+    const end = endImport(id, this.#read().done, error)
+    try {
+      await catalog.change(end)
+    } catch (why) {
+      if (!(why instanceof Unavailable)) throw why
+      jobs.end(this.#job, async () => {
+        await catalog.change(end)
+      })
+    }
+  }
+
+  async #write(): Promise<void> {
+    const { id } = this.#job
+    const { done, progress } = this.#read()
+    try {
+      const job = await this.#deps.catalog.change(progressImport(id, done, progress))
+      if ('isCancelled' in job && job.isCancelled) this.onCancelled()
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error
+      warn(`import ${id}: its progress is not written: ${error.message}`)
+    } finally {
+      this.#writing = undefined
+    }
+  }
 }

@@ -214,7 +214,10 @@ export class Turns {
   take(errors: number): Promise<void> | undefined {
     if (errors === 0) return undefined
     if (this.#waiting === 0 && this.#spent < EVENT_ERRORS_PER_TURN) {
-      if (this.#spent === 0) setImmediate(() => this.#endTurn())
+      if (this.#spent === 0)
+        setImmediate(() => {
+          this.#spent = 0
+        })
       this.#spent += errors
       return undefined
     }
@@ -224,9 +227,5 @@ export class Turns {
       this.#waiting -= 1
     })
     return this.#last
-  }
-
-  #endTurn(): void {
-    this.#spent = 0
   }
 }

@@ -51,8 +51,8 @@ export interface Batch {
  * A batch has one schema version of each pool: the one that is current at this moment.
  */
 export function takeBatch(slab: Slab<IngestRequest>): Batch | undefined {
-  const paused = slab.ready.some(isPaused) ? slab.ready.filter(isPaused) : NONE_PAUSED
-  const ready = paused.length === 0 ? slab.ready : slab.ready.filter(request => !isPaused(request))
+  const paused = slab.ready.filter(isPaused)
+  const ready = slab.ready.filter(request => !isPaused(request))
   if (ready.length === 0) return undefined
   let count = 0
   let bytes = 0
@@ -70,12 +70,9 @@ export function takeBatch(slab: Slab<IngestRequest>): Batch | undefined {
   }
   slab.readyBytes -= bytes
   slab.readyParsedBytes -= parsedBytesMax
-  const left = ready.splice(count)
-  slab.ready = paused.length === 0 ? left : [...paused, ...left]
+  slab.ready = [...paused, ...ready.splice(count)]
   return { ...batchOf(slab.memory, ready), parsedBytesMax, isSmall: !slab.large }
 }
-
-const NONE_PAUSED: readonly IngestRequest[] = []
 
 function isPaused({ admission }: IngestRequest): boolean {
   return admission.target.pool.isPaused
@@ -98,10 +95,7 @@ function weighAgain(slab: Slab<IngestRequest>, request: IngestRequest): void {
   slab.readyParsedBytes += request.parsedBytesMax
 }
 
-function batchOf(
-  slab: SharedArrayBuffer,
-  taken: readonly IngestRequest[],
-): Pick<Batch, 'task' | 'requests' | 'groupOf' | 'pools' | 'order'> {
+function batchOf(slab: SharedArrayBuffer, taken: readonly IngestRequest[]) {
   const lists = group(taken)
   const requests: IngestRequest[] = []
   const order = new Uint16Array(taken.length)

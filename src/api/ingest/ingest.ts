@@ -39,6 +39,9 @@ const PARSE_TASK_GATHERED_PARSED_BYTES = BATCH_BYTES_MAX / 2
 
 const DELETED_POOL = refuse(404, 'unknown_webhook', 'no webhook has this id', rejectedHeaders(0))
 
+/** How a batch is admitted. */
+const BATCH = { kind: 'post', allOrNothing: false, gzip: false, minimal: false } as const
+
 /** The socket of a batch, whose body is complete. */
 const NO_SOCKET: BodySocket = {
   bodyRead: true,
@@ -95,16 +98,8 @@ export class Ingest {
 
   /** Takes a batch of an import, which is copied at once. Without room it gets `busy`. */
   submit(target: IngestTarget, body: Uint8Array, sink: BatchSink): void {
-    const declaredBytes = body.byteLength
-    const admission = {
-      target,
-      kind: 'post',
-      allOrNothing: false,
-      gzip: false,
-      minimal: false,
-      declaredBytes,
-    }
-    this.bodies.chunk(new IngestRequest(admission as Admission, NO_SOCKET, sink), body, true)
+    const admission: Admission = { target, ...BATCH, declaredBytes: body.byteLength }
+    this.bodies.chunk(new IngestRequest(admission, NO_SOCKET, sink), body, true)
   }
 
   tick(nowMs: number): void {
