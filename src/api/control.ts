@@ -26,7 +26,7 @@ import type { Streams } from './http/stream.ts'
 import { declaredBytesOf, type RequestHead, tryDecode } from './http/transport.ts'
 import type { Imports } from './imports/import-route.ts'
 import { livez, readyz } from './probes.ts'
-import { BAD_PATH, problemReply, refusalOfError, refuse } from './problem.ts'
+import { BAD_PATH, problemReply, refusalOfError, refuse, TOO_SLOW } from './problem.ts'
 
 /** Incomplete bodies; one more gives the oldest 408. Steady senders are complete before that. */
 export const CONTROL_INCOMPLETE_MAX = 1_024
@@ -316,4 +316,3 @@ function bodyTooLarge(bytesMax: number): Refusal {
 }
 
 const NO_BYTES = new Uint8Array(0)
-const TOO_SLOW = refuse(408, 'body_too_slow', 'the body did not arrive in time')

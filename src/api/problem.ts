@@ -26,6 +26,7 @@ export function unknownPool(name: string): Refusal {
 const RETRYABLE: ReadonlySet<number> = new Set([408, 429, 500, 503])
 
 export const BAD_PATH = refuse(404, 'not_found', 'the path is not well-formed')
+export const TOO_SLOW = refuse(408, 'body_too_slow', 'the body did not arrive in time')
 
 /** The headers of an answer to a body that was read, when no event was accepted. */
 export function rejectedHeaders(rejected: number): Record<string, string> {

@@ -15,7 +15,6 @@ import { isDeeperThan, readJsonObject } from './json-object.ts'
 import { readParameters } from './parameters.ts'
 import { problemReply, refuse } from './problem.ts'
 
-/** The questions, and the GraphQL type of the input of each. */
 const INPUTS = {
   counter: 'CounterInput',
   timeSeries: 'TimeSeriesInput',

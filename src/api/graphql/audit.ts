@@ -51,10 +51,7 @@ function idIn(result: unknown): string | null {
   return null
 }
 
-/**
- * Arguments and input fields that name the object of a mutation, or its pool, the first that is
- * given. A uniqueName beside another of them is the new name of the object.
- */
+/** Fields that name the object or its pool, by precedence: a uniqueName behind an id is new. */
 const NAMES = [
   'id',
   'idOrUniqueName',

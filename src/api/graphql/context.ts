@@ -54,10 +54,7 @@ export interface AuditEntry {
   readonly applicationId: string
   /** Its id, or the id or name that was asked for; null for a creation that failed. */
   readonly object: string | null
-  /**
-   * The application of an assignment, the new pool of a metric that is moved, the webhook source
-   * that is deleted with its pool, or the pool with its source. Others have none.
-   */
+  /** The other object of an assignment, of a move, or of a deletion that takes two along. */
   readonly target?: string
   /** `absent`: there was nothing to delete. */
   readonly outcome: 'done' | 'absent' | GraphqlCode

@@ -30,10 +30,7 @@ const BUSY = `Too many GraphQL requests are under way (at most ${GRAPHQL_APPLICA
 
 const TOO_LARGE = `The answer has more than ${ANSWER_CHARACTERS_MAX} characters: ask for less in one request.`
 
-/**
- * The wrong values of variables that an answer names. graphql prints each with the whole variable:
- * 50 of them made 30 MB of a body of 600 kB.
- */
+/** graphql prints each with the whole variable: 50 made 30 MB of a body of 600 kB. */
 const COERCION_ERRORS_MAX = 5
 
 /** @param onAnswered gets the whole answer of each question, whatever the document selects of it */
@@ -118,10 +115,7 @@ function reply(status: number, body: object, headers: Readonly<Record<string, st
   }
 }
 
-/**
- * True if the texts of an answer have more characters than `max`. Aliases repeat a text without a
- * copy of it: 60 of them made 430 MB of JSON from one text, in 1.7 s of the main thread.
- */
+/** Aliases repeat a text without a copy: 60 made 430 MB of JSON from one, in 1.7 s. */
 function hasMoreCharacters(answer: unknown, max: number): boolean {
   const open: unknown[] = [answer]
   let characters = 0

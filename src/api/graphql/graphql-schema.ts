@@ -167,8 +167,7 @@ function nameValues(type: GraphQLEnumType): void {
 }
 
 /**
- * Each field of a pool but its id needs a scope that reads pools. An access policy shows its pool
- * also to who manages applications alone: Terraform asks there for the id, and may have only that.
+ * A pool's id needs no scope: Terraform reads it of a policy, and may manage applications alone.
  */
 function guardPools(schema: GraphQLSchema): void {
   const type = schema.getType('DataPool')

@@ -142,10 +142,7 @@ export const statisticsFields: Resolvers['DimensionStatistics'] = {
   query: async (statistics, _, context) => queryInfo(columnRange, await statistics.range(), context),
 }
 
-/**
- * The metric of an id or of a name. Each may hold the other: an id is the name of a metric that was
- * moved from another server. The scope is checked before the answer tells which metrics exist.
- */
+/** An id may be a name. The scope is checked before the answer tells which metrics exist. */
 function findMetric(reference: Parameters<FindMetric>[0], context: Context): Metric {
   const name = 'id' in reference ? reference.id : reference.name
   requireScope(context, `query Metric ${name}`, 'metric:query')
@@ -154,10 +151,7 @@ function findMetric(reference: Parameters<FindMetric>[0], context: Context): Met
   return metric
 }
 
-/**
- * The pool that a question names by id or by name. Each may hold the other. The scope is checked
- * before the answer tells which pools exist; that of a predefined metric was checked with it.
- */
+/** The scope, or that of a metric, is checked before the answer tells which pools exist. */
 function poolToQuery({ id, name }: PoolReference, context: Context, isPredefined: boolean): Pool {
   if ([id, name].filter(isGiven).length !== 1)
     throw badRequest('"dataPool" must have exactly one of "id" and "name".')

@@ -38,7 +38,6 @@ export const sqlQueries = {
   },
 } satisfies Partial<Resolvers['Query']>
 
-/** Parses a statement, and finds its pools as the caller may read them. */
 async function readSql(input: SqlInput, context: Context) {
   const { deps, caller } = context
   context.budget.query(input)

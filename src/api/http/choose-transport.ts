@@ -25,10 +25,7 @@ export interface ChosenTransport {
   readonly warning?: string
 }
 
-/**
- * uWebSockets.js tells Weir nothing of a request whose header names have other characters, and
- * answers nothing. So the log says it before such a sender comes.
- */
+/** uWebSockets.js answers nothing to a request with another header name: the log says it first. */
 const UWS_NOTE =
   'HTTP by uWebSockets.js; it takes header names of letters, digits and "-" alone, and leaves a request with another name (x_id) without an answer: --http node takes them'
 
@@ -59,7 +56,6 @@ export async function chooseTransport(
   }
 }
 
-/** The part of the library that Weir calls. */
 export interface UwsModule {
   App(): TemplatedApp
   us_socket_local_port(socket: us_socket | us_listen_socket): number

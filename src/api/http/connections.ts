@@ -38,10 +38,7 @@ export interface Connections {
   ticks: number
 }
 
-/**
- * Counts connections. Each takes a descriptor, and threads, segments, LMDB, DuckDB and the log need
- * theirs. A connection beyond the limit is closed as it opens.
- */
+/** Each connection takes a descriptor; threads, segments, LMDB, DuckDB and the log need theirs. */
 export class Sockets {
   readonly max: number
   /** Open connections, including those that are being closed. */
@@ -123,7 +120,6 @@ export class Unread {
     return this.#pending.has(responder)
   }
 
-  /** Closes connections whose time is over. */
   tick(nowMs: number): void {
     for (const [responder, untilMs] of this.#pending) {
       if (untilMs > nowMs) break
@@ -147,7 +143,6 @@ export class Drain {
 
   readonly #answerMsMax: number
 
-  /** @param answerMsMax the time that a client has to read a large answer */
   constructor(answerMsMax: number) {
     this.#answerMsMax = answerMsMax
   }
@@ -168,17 +163,13 @@ export class Drain {
     }
   }
 
-  /** Closes connections whose time is over. */
   tick(nowMs: number): void {
     for (const [responder, state] of this.#running) {
       if (state.untilMs <= nowMs) this.#end(responder)
     }
   }
 
-  /**
-   * Nothing arrives after a whole body: most clients close when they read that the connection ends.
-   * But most of a large answer may still be in memory, and closing would cut it off.
-   */
+  /** Most clients close at the end, but most of a large answer may still be in memory. */
   #msFor({ bodyRead }: Drained, answerBytes: number): number {
     if (!bodyRead) return DRAIN_MS_MAX
     return answerBytes <= SMALL_ANSWER_LENGTH ? DRAIN_GRACE_MS : this.#answerMsMax

@@ -298,7 +298,6 @@ class NodeResponder extends Responder {
     exchange.response.on('error', nothing)
   }
 
-  /** The socket has the whole answer. */
   get isDone(): boolean {
     // The socket is null once it is detached: the next response has it.
     return this.#response.writableFinished && this.#response.socket === null

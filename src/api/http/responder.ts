@@ -138,10 +138,7 @@ const TINY_CHUNKS = problemReply(
 
 export function nothing(): void {}
 
-/**
- * Answers before the end of the body. The HTTP library reads a short rest of the body, and the
- * connection stays open. A rest that may be long is drained, and the connection is closed.
- */
+/** A short rest of the body is read. A rest that may be long is drained, then comes the close. */
 export function answerEarly(
   responder: Pick<Responder, 'bodyRead' | 'send' | 'sendAndDrain'>,
   reply: Reply,

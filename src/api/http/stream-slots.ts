@@ -18,11 +18,9 @@ export const STREAMS_PER_APPLICATION_MAX = 5
 export const STREAMS_ADMIN_MIN = 1
 /** Streams that wait for a slot; one more is 503. Each is one of CONTROL_REQUESTS_MAX. */
 const STREAMS_WAITING_MAX = 32
-/** Of them, streams of one application. */
 const STREAMS_WAITING_PER_APPLICATION_MAX = 8
 /** Exports to Parquet at once: files in data/tmp from their copy to the end of their download. */
 export const FILE_EXPORTS_MAX = 3
-/** Of them, exports of one application. */
 const FILE_EXPORTS_PER_APPLICATION_MAX = 1
 
 type Kind = 'stream' | 'file'

@@ -111,7 +111,9 @@ export class Streams {
       if (responder.open) await this.#pump(ahead, reply, source)
     } finally {
       this.#running.delete(ahead)
-      await close(source, responder.route)
+      await source.return?.().catch((error: Error) => {
+        warn(`${responder.route}: a stream's source did not close: ${error.message}`)
+      })
     }
   }
 
@@ -134,14 +136,6 @@ export class Streams {
         warn(`${responder.route}: a stream ended early, its client sees no end mark: ${why}`)
       responder.close()
     }
-  }
-}
-
-async function close(source: Chunks, route: string): Promise<void> {
-  try {
-    await source.return?.()
-  } catch (error) {
-    warn(`${route}: a stream's source did not close: ${(error as Error).message}`)
   }
 }
 

@@ -34,7 +34,6 @@ import { UploadBody } from './upload-body.ts'
 export const IMPORTS_PER_APPLICATION_MAX = 2
 /** Imports for callers with the scope admin only, so that slow senders never keep them out. */
 export const IMPORTS_ADMIN_MIN = 1
-/** Imports of a pool that are listed: the newest. */
 const IMPORTS_LISTED_MAX = 100
 
 const BUSY = refuse(503, 'busy', 'too many imports are under way', { 'retry-after': '5' })
@@ -50,7 +49,6 @@ const STOPPING = refuse(503, 'stopping', 'the server is stopping; resume the imp
 const CANCELLED = refuse(409, 'cancelled', 'the import was cancelled')
 const FORBIDDEN = refuse(403, 'forbidden', 'the scope data_pool:write or admin is needed')
 
-/** The parts of a head that are needed after the caller is identified. */
 interface Head extends ImportRequest {
   readonly authorization: string
   readonly address: string

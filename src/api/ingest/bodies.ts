@@ -20,7 +20,7 @@ import {
   SLABS_SMALL_MIN,
 } from '../../util/limits.ts'
 import type { ApiTimes } from '../api-types.ts'
-import { refuse } from '../problem.ts'
+import { refuse, TOO_SLOW } from '../problem.ts'
 import { tooLarge } from './admission.ts'
 import { copyIn, type IngestRequest, type Line, lineOf, type SlabPool, Waiting } from './body-memory.ts'
 
@@ -152,7 +152,6 @@ export class Bodies {
     this.pump()
   }
 
-  /** Gives a waiting request its space. Returns false where no slab is free. */
   #admitWaiting(line: Line, request: IngestRequest): boolean {
     if (!this.#allocate(request, request.bufferedBytes)) return false
     this.waiting.delete(request)
@@ -210,7 +209,6 @@ export class Bodies {
 }
 
 const LINES: readonly Line[] = ['small', 'large']
-const TOO_SLOW = refuse(408, 'body_too_slow', 'the body did not arrive in time')
 
 /** 429 for a request that waited WAIT_MS_MAX, or for which there was no room to wait. */
 export function busy(): Refusal {

@@ -39,7 +39,6 @@ const PARSE_TASK_GATHERED_PARSED_BYTES = BATCH_BYTES_MAX / 2
 
 const DELETED_POOL = refuse(404, 'unknown_webhook', 'no webhook has this id', rejectedHeaders(0))
 
-/** How a batch is admitted. */
 const BATCH = { kind: 'post', allOrNothing: false, gzip: false, minimal: false } as const
 
 /** The socket of a batch, whose body is complete. */
@@ -280,10 +279,7 @@ function refusedUnread(refusal: Refusal): Answer {
   return answerRefusal({ ...refusal, headers: { ...refusal.headers, ...rejectedHeaders(0) } })
 }
 
-/**
- * Tells the pools of a batch that it begins. The returned function tells them that its requests
- * have their sequences, or will get none; only its first call counts.
- */
+/** Tells the pools that a batch begins; the first call of the result, that it has sequences. */
 function beginGroups({ pools, requests, groupOf, task }: Batch): () => void {
   for (const pool of pools) pool.begun()
   let isSequenced = false
