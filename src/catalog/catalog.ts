@@ -21,7 +21,6 @@ import type { StoreClient } from './lmdb/store-client.ts'
 
 /** Called after a change is in memory and before it is answered. */
 export interface CatalogListener {
-  /** Once per deleted pool. */
   poolDeleted(pool: Pool): void
   poolModified(pool: Pool, before: Pool): void
 }
@@ -43,10 +42,7 @@ export class Catalog {
     return this.read.meta()
   }
 
-  /**
-   * The reason for refusing every change until a restart, one sentence; undefined where changes are
-   * accepted.
-   */
+  /** The reason for refusing every change until a restart, one sentence. */
   refusal(): string | undefined {
     return this.#store.refusal()
   }
@@ -94,10 +90,7 @@ export class Catalog {
     return this.read.schema(pool, version)?.shared
   }
 
-  /**
-   * Runs one change when its turn comes. Resolves when it is synced and in memory. Rejects with
-   * Unavailable where it cannot be synced.
-   */
+  /** Resolves when the change is synced and in memory. Rejects with Unavailable. */
   change<T>(decide: Decide<T>): Promise<T | BadRequest> {
     return this.#inTurn(async () => {
       const decision = decide(this.read, wallMs())
@@ -108,12 +101,10 @@ export class Catalog {
     })
   }
 
-  /** Writes the documents of a start; see open-catalog.ts. */
   put(puts: readonly Entry[], removes: readonly string[] = []): Promise<void> {
     return this.#inTurn(() => this.#apply({ puts, removes }))
   }
 
-  /** Waits for the running changes, closes the store and ends the thread. */
   stop(): Promise<void> {
     return this.#inTurn(() => this.#store.stop())
   }

@@ -59,9 +59,7 @@ export interface OpenedCatalog {
   readonly removedSources: readonly string[]
 }
 
-/**
- * Opens the catalog of a data folder, or makes it. Rejects with CannotRun, Damaged or Unavailable.
- */
+/** Rejects with CannotRun, Damaged or Unavailable. */
 export async function openCatalog(options: CatalogOptions): Promise<OpenedCatalog> {
   const { paths, crashAt = '' } = options
   const listener: CatalogListener = {
@@ -115,10 +113,7 @@ interface StartChange {
   readonly removes: readonly string[]
 }
 
-/**
- * Returns the change that this start has to make, or undefined. Throws CannotRun for an id or a
- * secret that Weir does not accept.
- */
+/** Throws CannotRun for an id or a secret that Weir does not accept. */
 export function startChange(memory: Memory, given: AdminGiven): StartChange | undefined {
   const usable: AdminGiven = {
     clientId: checkOption(given.clientId),
@@ -217,9 +212,7 @@ function unappliedNote(memory: Memory, { clientId, clientSecret }: AdminGiven): 
   return `${given}: the secret of the first application was rotated since; another pair replaces it`
 }
 
-/**
- * Writes data/admin.json where it does not match the catalog. `written` is true where it did not.
- */
+/** `written` is true where the file did not match the catalog. */
 export function writeAdmin(
   memory: Memory,
   path: string,
@@ -234,16 +227,14 @@ export function writeAdmin(
   return { admin, written: true }
 }
 
-/** The bytes of data/admin.json. */
 export function adminFile({ id, secret }: Application): Buffer {
   const admin: Admin = { clientId: id, clientSecret: secret }
   return Buffer.from(`${JSON.stringify(admin, null, 2)}\n`)
 }
 
 /**
- * Runs a change, and writes data/admin.json where the change was one of the first application. The
- * change is durable and its answer may have a secret that nothing shows again, so a failed write is
- * a warning: the next start writes the file.
+ * Writes data/admin.json after a change of the first application. A failed write is a warning,
+ * because the answer may have a secret that nothing shows again. The next start writes the file.
  */
 export async function keepingAdmin<T>(catalog: Catalog, path: string, change: () => Promise<T>): Promise<T> {
   const first = () => catalog.application(catalog.meta().firstApplicationId)
@@ -278,10 +269,7 @@ function makeApplication(id: string, secret: string, nowMs: number): Application
   }
 }
 
-/**
- * Throws CannotRun where the value is not printable ASCII, or has a colon: HTTP Basic splits at a
- * colon.
- */
+/** HTTP Basic splits at a colon. */
 function checkOption(value: string | undefined): string | undefined {
   if (value === undefined || value === '') return undefined
   if (!/^[\x21-\x39\x3b-\x7e]{1,256}$/.test(value))

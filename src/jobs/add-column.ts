@@ -16,8 +16,7 @@ import type { JobRunner } from './run-jobs.ts'
 interface AddColumnDeps {
   readonly catalog: Pick<Catalog, 'change' | 'pool'>
   /**
-   * Runs `change` at a sequence from which the pool's events are parsed with the schema that the
-   * catalog has then. Rejects with Unavailable.
+   * Runs `change` at a sequence from which the catalog's schema of then counts. @throws Unavailable
    */
   cutOver<T>(pool: Pool, change: (sequence: number) => Promise<T>): Promise<T>
 }

@@ -42,9 +42,7 @@ import type { JobRunner } from './run-jobs.ts'
 export const JOB_ENGINE_TRIES_MAX = 5
 /** A job tells how far it is at most this often: each time is a synced change. */
 export const JOB_PROGRESS_MS = 1_000
-/**
- * Rows of a row group in a file of row changes. DuckDB holds one in memory, whatever its values.
- */
+/** Rows of a group in a file of row changes. DuckDB holds one in memory, whatever its values. */
 const CHANGES_GROUP_ROWS = 8_192
 
 /** The pools as the runner sees them. A pool is named by its number. */
@@ -96,7 +94,6 @@ export function rewriteRunner(deps: RewriteDeps): JobRunner {
   }
 }
 
-/** Flushes, reserves the segments, and makes the job IN_PROGRESS. */
 async function start(job: RewriteJob, pool: Pool | undefined, deps: RewriteDeps): Promise<RewriteJob> {
   if (pool === undefined)
     return (await deps.catalog.change(startRewrite(job.id, { segmentsBelow: 0, rows: 0 }))) as RewriteJob
@@ -109,10 +106,7 @@ async function start(job: RewriteJob, pool: Pool | undefined, deps: RewriteDeps)
   return started
 }
 
-/**
- * Rewrites the reserved segments that are left, and ends the job. `onSegment`: one was done, and
- * the job is so far, from 0 to 1.
- */
+/** `onSegment`: a segment was done, and the job is so far, from 0 to 1. */
 async function rewriteAll(
   job: RewriteJob,
   pool: Pool | undefined,
@@ -150,10 +144,7 @@ async function rewriteAll(
   crashPoint('job.succeeded')
 }
 
-/**
- * Ends a job that was cancelled when it was so far, or whose pool is gone. Resolves with false
- * where it goes on.
- */
+/** Ends a job that was cancelled or whose pool is gone. False where it goes on. */
 async function endsHere(
   { id, poolId }: RewriteJob,
   progress: number,
@@ -281,8 +272,7 @@ function plan(
 }
 
 /**
- * An error that the query process cannot explain is our fault: an expression should have been
- * refused. It fails the job, and not the server, whose next start would run the same job.
+ * An unexplained error is our fault. It fails the job, not the server, which would start it again.
  */
 function rejectTyped(error: Error): never {
   if (error.name !== 'Error') throw error

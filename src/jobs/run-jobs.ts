@@ -36,7 +36,6 @@ interface JobsDeps {
 
 export class Jobs {
   readonly #deps: JobsDeps
-  /** Ids of the jobs that wait, oldest first. */
   #waiting: string[] = []
   /** The running jobs by pool; imports that only end by their own id. */
   readonly #running = new Map<string, Promise<void>>()
@@ -61,16 +60,12 @@ export class Jobs {
     this.#pump()
   }
 
-  /** Runs a job that was created. */
   created(job: Job): void {
     this.#waiting.push(job.id)
     this.#pump()
   }
 
-  /**
-   * Runs the end of an import whose request or server is gone. It waits for no other job of the
-   * pool.
-   */
+  /** Ends an import whose request or server is gone, beside other jobs of the pool. */
   end(job: Job, runner: JobRunner): void {
     this.#start(job, job.id, runner)
   }
@@ -112,7 +107,7 @@ export class Jobs {
     return id === undefined ? undefined : jobs.get(id)
   }
 
-  /** Runs one job to its end. Never rejects. */
+  /** Never rejects. */
   async #run(job: Job, runner: JobRunner): Promise<void> {
     let said = ''
     let wasPoolGone = false

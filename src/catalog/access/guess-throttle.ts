@@ -15,31 +15,24 @@ import { GUESSES_WAITING_MAX } from '../../util/limits.ts'
 import { RateLimiter } from '../../util/rate-limiter.ts'
 
 /**
- * Wrong secrets of one application from one address that are answered at once. People mistype, and
- * several clients start together.
+ * Wrong secrets of a pair of both that are answered at once: people mistype, clients start
+ * together.
  */
 export const GUESSES_FREE = 10
-/**
- * Interval of further checks for that pair. Ten a second are 864,000 a day; 16 random characters
- * take 10^20 days.
- */
+/** Interval of further checks for that pair: 16 random characters take 10^20 days. */
 const GUESS_INTERVAL_MS = 100
 /** Wrong secrets from one address, for all applications, that are answered at once. */
 const GUESSES_ADDRESS_FREE = 50
-/** Interval of further checks for that address. */
 const GUESS_ADDRESS_INTERVAL_MS = 50
 /** Wrong secrets of one application, from all addresses, that are answered at once. */
 export const GUESSES_APPLICATION_FREE = 100
 /** Interval of further checks for that application, for addresses that have failed with it. */
 const GUESS_APPLICATION_INTERVAL_MS = 10
-/**
- * Time for which a secret waits for its check; in a longer queue it is 429. Clients wait longer.
- */
+/** Time for which a secret waits for its check; in a longer queue it is 429. */
 export const GUESS_WAIT_MS_MAX = 5_000
 /** Addresses, applications, and pairs of both that are remembered: about 1 MiB each. */
 export const GUESSES_KEYS_MAX = 10_000
 
-/** One secret to check: the address that sent it, and the application that it names. */
 interface Try {
   readonly address: string
   readonly applicationId: string
@@ -69,10 +62,7 @@ export class GuessThrottle {
     this.#applications = make(GUESSES_APPLICATION_FREE, GUESS_APPLICATION_INTERVAL_MS)
   }
 
-  /**
-   * Waits, runs `check`, and returns its result: undefined for a wrong secret. Returns TooMany
-   * without a check.
-   */
+  /** Waits, and returns the result of `check`, which is undefined for a wrong secret. */
   async run<T extends object>(one: Try, check: () => T | undefined): Promise<T | undefined | TooMany> {
     const address = networkOf(one.address)
     const application = digestOf(one.applicationId)
@@ -112,7 +102,6 @@ export class GuessThrottle {
   }
 }
 
-/** Puts a key last, and removes the oldest where there are too many. */
 function remember(keys: Set<string>, key: string): void {
   keys.delete(key)
   keys.add(key)
@@ -123,9 +112,7 @@ function remember(keys: Set<string>, key: string): void {
   }
 }
 
-/**
- * Equally long for every id. A slice of the request's text would keep all of that text in memory.
- */
+/** Equally long for every id. A slice would keep all of the request's text in memory. */
 function digestOf(id: string): string {
   return createHash('sha256').update(id).digest('base64url')
 }

@@ -15,10 +15,7 @@ import {
 /** Values by name. The object has no prototype, so `constructor` is a name like any other. */
 export type PolicyValues = Readonly<Record<string, string | number | boolean>>
 
-/**
- * Reads the form field. Returns the values, undefined where there is no field ("" is none), or the
- * client's mistake as one sentence.
- */
+/** The values, undefined where there is no field, or the client's mistake as one sentence. */
 export function readPolicyValues(text: string): PolicyValues | undefined | string {
   if (text === '') return undefined
   if (Buffer.byteLength(text) > POLICY_VALUES_BYTES_MAX)
@@ -67,10 +64,7 @@ function mistakeOf(name: string, value: unknown): string | undefined {
   return undefined
 }
 
-/**
- * The members of a flat JSON object. JSON.parse keeps the last of two equal names, and another
- * reader of the same text may keep the first.
- */
+/** JSON.parse keeps the last of two equal names, and another reader may keep the first. */
 function membersOf(text: string): number {
   let members = 0
   let isInText = false

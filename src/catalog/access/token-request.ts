@@ -23,11 +23,9 @@ interface TokenAsked {
   readonly credentials: readonly Credentials[]
   /** Null where the request names none; the token then gets all that the application has. */
   readonly scopes: readonly string[] | null
-  /** Undefined where the request has none. */
   readonly policyValues: PolicyValues | undefined
 }
 
-/** Reads a token request. Returns the request, or the error to answer. */
 export function readTokenRequest(
   authorization: string | undefined,
   contentType: string | undefined,
@@ -47,10 +45,7 @@ export function readTokenRequest(
   return { credentials, scopes: scopes.length === 0 ? null : scopes, policyValues }
 }
 
-/**
- * The id and secret of a Basic header, as sent and as form-decoded, because clients differ. Empty
- * where the header is broken; undefined for another scheme.
- */
+/** As sent and as form-decoded, because clients differ. Empty where broken; undefined without. */
 export function basicOf(authorization: string | undefined): Credentials[] | undefined {
   const text = readBasic(authorization)?.toString()
   if (text === undefined) return undefined

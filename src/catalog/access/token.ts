@@ -23,7 +23,6 @@ import { type PolicyValues, policyValuesOfClaim } from './policy-values.ts'
 import { basicOf, type Credentials, readTokenRequest, type TokenError } from './token-request.ts'
 
 interface TokenRequest {
-  /** The client's address, as text. */
   readonly address: string
   readonly authorization: string | undefined
   readonly contentType: string | undefined
@@ -36,7 +35,6 @@ export interface TokenReply {
   readonly body: string
 }
 
-/** The application that calls, and its scopes. */
 export interface Identity {
   readonly applicationId: string
   readonly scopes: ReadonlySet<Scope>
@@ -52,13 +50,11 @@ export interface Identity {
 }
 
 export interface Tokens {
-  /** Answers POST /oauth2/token. */
   token(request: TokenRequest): Promise<TokenReply>
   /** `Bearer <token>` or Basic id:secret; a refusal is 401, or 429 after too many wrong secrets. */
   verify(authorization: string | undefined, address: string): Promise<Identity | Refusal>
 }
 
-/** The parts of the catalog that tokens need. */
 interface TokenDeps {
   application(id: string): Application | undefined
   /** The newest first; at least one. */
@@ -72,7 +68,6 @@ interface TokenDeps {
 const ISSUER = 'weir'
 const ALGORITHM = 'HS256'
 
-/** Creates the token endpoint's functions over a catalog. */
 export function createTokens(deps: TokenDeps): Tokens {
   const throttle = new GuessThrottle(deps.monotonicMs)
   return {
@@ -190,7 +185,6 @@ async function verifyBearer(deps: TokenDeps, token: string): Promise<Identity | 
   }
 }
 
-/** A caller, as it was verified. */
 interface Verified {
   readonly application: Application
   readonly scopes: ReadonlySet<Scope>
@@ -230,10 +224,7 @@ interface TokenClaims {
 const CLAIMS = ['sub', 'iat', 'exp', 'scope', 'secret']
 const NO_KEY = new Uint8Array(0)
 
-/**
- * A digest that tells secrets apart and reveals nothing of them: whoever holds a token can read it.
- * The signature protects it.
- */
+/** Tells secrets apart and reveals nothing of them: whoever holds a token can read it. */
 function secretMark(key: Uint8Array, { secret }: Application): string {
   return createHmac('sha256', key)
     .update(`secret:${secret}`)
@@ -244,10 +235,6 @@ function secretMark(key: Uint8Array, { secret }: Application): string {
 /** 132 bits: no two secrets share a digest by chance. */
 const SECRET_MARK_CHARACTERS = 22
 
-/**
- * The application that one of `credentials` belongs to; TooMany where too many wrong ones came
- * before.
- */
 async function authenticate(
   deps: TokenDeps,
   throttle: GuessThrottle,

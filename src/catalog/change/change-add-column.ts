@@ -13,7 +13,6 @@ import { columnsProblem, givenColumn, orNull, storedColumn } from './rules.ts'
 
 /** CreateAddColumnToDataPoolJobInput of the schema. */
 export interface NewAddColumnJob {
-  /** The pool's id. */
   readonly dataPool: string
   readonly columnName: string
   readonly columnType: string
@@ -21,7 +20,6 @@ export interface NewAddColumnJob {
   readonly jsonProperty?: string | null | undefined
 }
 
-/** Makes a job that adds a column. The result is null where there is no such pool. */
 export function createAddColumnJob(input: NewAddColumnJob, by: string): Decide<AddColumnJob | null> {
   return (memory, nowMs) => {
     const pool = memory.pools.find(input.dataPool)
@@ -50,9 +48,8 @@ export function createAddColumnJob(input: NewAddColumnJob, by: string): Decide<A
 }
 
 /**
- * Adds the column of a CREATED job to its pool: columns, schema version and job change together.
- * The result is the job, which FAILED where the pool is gone or has such a column by now.
- * @param sequence the first one that is parsed with the new schema (src/app/cut-over.ts)
+ * The result FAILED where the pool is gone or has the column by now. @param sequence the first one
+ * that is parsed with the new schema (src/app/cut-over.ts)
  */
 export function startAddColumn(jobId: string, sequence: number): Decide<AddColumnJob> {
   return (memory, nowMs) => {
@@ -91,10 +88,7 @@ export function startAddColumn(jobId: string, sequence: number): Decide<AddColum
   }
 }
 
-/**
- * Columns of generic pools read the property of their name. A column that is added is nullable,
- * also where its ClickHouse type is not: clients send the two apart.
- */
+/** Generic pools read the property of the column's name. An added column is always nullable. */
 function columnOf(pool: Pool, input: AddColumnInput): ColumnInput {
   const jsonProperty = isGeneric(pool) ? orNull(input.jsonProperty) : input.jsonProperty
   return {
@@ -110,10 +104,7 @@ function isGeneric({ webhookId }: Pool): boolean {
   return webhookId !== null
 }
 
-/**
- * The problem with a column that a pool is to get.
- * @param awaited columns that waiting jobs add before it
- */
+/** @param awaited columns that waiting jobs add before it */
 function additionProblem(
   pool: Pool,
   awaited: readonly ColumnInput[],

@@ -14,7 +14,6 @@ export interface ApplicationInput extends Named {
   readonly scopes?: readonly Scope[] | null | undefined
 }
 
-/** Makes an application with a new secret. */
 export function createApplication(input: ApplicationInput, by: string): Decide<Application> {
   return creating('applications', input, by, () => ({
     secret: newSecret(),
@@ -23,7 +22,6 @@ export function createApplication(input: ApplicationInput, by: string): Decide<A
   }))
 }
 
-/** Changes an application. The result is null where there is none. */
 export function modifyApplication(
   which: IdOrName,
   input: ApplicationInput,
@@ -35,21 +33,20 @@ export function modifyApplication(
   }))
 }
 
-/** Gives an application a new secret: tokens for the old one end. null where there is none. */
+/** Tokens for the old secret end. */
 export function rotateSecret(which: IdOrName, by: string): Decide<Application | null> {
   return changing('applications', which, (found, _, nowMs) =>
     replacing(keys.application(found.id), found, { secret: newSecret() }, by, nowMs),
   )
 }
 
-/** The result is the id, or null where there is no such application. Its tokens end at once. */
+/** Its tokens end at once. */
 export function deleteApplication(which: IdOrName, by: string): Decide<string | null> {
   return deleting('applications', which, (found, memory, nowMs) =>
     policiesWithout(memory, found.id, by, nowMs),
   )
 }
 
-/** A new secret, as text. */
 export function newSecret(): string {
   return randomBytes(SECRET_BYTES).toString('base64url')
 }

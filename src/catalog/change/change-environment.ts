@@ -4,7 +4,6 @@ import { keys } from '../documents/memory.ts'
 import type { Environment } from '../documents/model.ts'
 import { type Decide, type Named, namedProblem, renamed, replacing, unchanged } from './change.ts'
 
-/** Renames or describes the environment. The result is null where `id` does not name it. */
 export function modifyEnvironment(id: string, input: Named, by: string): Decide<Environment | null> {
   return (memory, nowMs) => {
     const environment = memory.environmentOf(id)

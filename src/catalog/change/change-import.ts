@@ -20,7 +20,6 @@ import {
 
 const NOTHING: ImportProgress = { rows: 0, accepted: 0, rejected: 0, durableRows: 0, durableBytes: null }
 
-/** Makes the job of an import that begins. The result is null where there is no such pool. */
 export function beginImport(poolId: string, by: string, input: ImportInput): Decide<ImportJob | null> {
   return (memory, nowMs) => {
     if (memory.pools.get(poolId) === undefined) return unchanged(null)
@@ -40,7 +39,6 @@ export function beginImport(poolId: string, by: string, input: ImportInput): Dec
   }
 }
 
-/** Tells how far an import is. The result is the job. */
 export function progressImport(jobId: string, done: ImportProgress, progress: number): Decide<ImportJob> {
   return (memory, nowMs) => {
     const job = theImport(memory, jobId)
@@ -49,7 +47,7 @@ export function progressImport(jobId: string, done: ImportProgress, progress: nu
   }
 }
 
-/** Ends an import. `error`: null where it succeeded. The result is the job. */
+/** @param error null where it succeeded */
 export function endImport(jobId: string, done: ImportProgress, error: string | null): Decide<ImportJob> {
   return (memory, nowMs) => {
     const job = theImport(memory, jobId)
@@ -66,7 +64,6 @@ export const endLeftImports: Decide<number> = (memory, nowMs) => {
   return { puts, removes: [], result: left.length }
 }
 
-/** Why an import failed whose server ended. */
 export function whyLeft({ done: { durableRows } }: ImportJob): string {
   return `The server ended during the import. At least the first ${durableRows} rows are durable: resume with skipRows=${durableRows}.`
 }

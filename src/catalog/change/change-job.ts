@@ -19,7 +19,6 @@ export const DELETED = 'The Data Pool was deleted before the job ended.'
 export const CANCELLED = 'The job was cancelled.'
 const CANCELLED_LATE = `${CANCELLED} What it has changed stays changed.`
 
-/** True for a job that still has work to do. */
 export function isUnfinished({ status }: { readonly status: JobStatus }): boolean {
   return status === 'CREATED' || status === 'IN_PROGRESS'
 }
@@ -33,7 +32,6 @@ export function unfinishedJobs(memory: Memory): readonly Job[] | BadRequest {
   }
 }
 
-/** The fields of a new job. */
 export function newJob(poolId: string, by: string, nowMs: number): JobCommon {
   return {
     id: newId('DPJ', nowMs),
@@ -48,10 +46,7 @@ export function newJob(poolId: string, by: string, nowMs: number): JobCommon {
   }
 }
 
-/**
- * Stores a new job. Beyond the number of ended jobs that stays, those that ended first are removed.
- * An old job may have ended just now, with its runner still at work.
- */
+/** Beyond JOBS_ENDED_MAX those that ended first are removed, maybe with their runners at work. */
 export function created<J extends Job>(memory: Memory, job: J): Decision<J> {
   const ended = memory.jobs.all().filter(one => !isUnfinished(one))
   const surplus = Math.max(0, ended.length + 1 - JOBS_ENDED_MAX)
@@ -68,7 +63,7 @@ function byEnd(a: Job, b: Job): number {
   return Date.parse(a.modifiedAt) - Date.parse(b.modifiedAt)
 }
 
-/** Ends a job that is IN_PROGRESS. The result is the job, which FAILED where its pool is gone. */
+/** The result FAILED where the pool is gone. */
 export function succeedJob(jobId: string): Decide<Job> {
   return (memory, nowMs) => {
     const job = theJob(memory, jobId)
@@ -78,7 +73,6 @@ export function succeedJob(jobId: string): Decide<Job> {
   }
 }
 
-/** Ends a job with a reason, and tells how far it came. The result is the job as it ended. */
 export function failJob(jobId: string, error: string, progress = 0): Decide<Job> {
   return (memory, nowMs) => {
     const job = theJob(memory, jobId)
@@ -87,7 +81,6 @@ export function failJob(jobId: string, error: string, progress = 0): Decide<Job>
   }
 }
 
-/** Tells how far a job is, from 0 to 1. The result is the job. */
 export function progressJob(jobId: string, progress: number): Decide<Job> {
   return (memory, nowMs) => {
     const job = theJob(memory, jobId)
@@ -96,10 +89,7 @@ export function progressJob(jobId: string, progress: number): Decide<Job> {
   }
 }
 
-/**
- * Cancels a job: a CREATED one FAILED at once, and a running one ends after the step that it is at.
- * The result is null where there is no such job.
- */
+/** A CREATED job FAILED at once, and a running one ends after the step that it is at. */
 export function cancelJob(jobId: string, by: string): Decide<Job | null> {
   return (memory, nowMs) => {
     const job = memory.jobs.get(jobId)
@@ -113,7 +103,6 @@ export function cancelJob(jobId: string, by: string): Decide<Job | null> {
   }
 }
 
-/** Ends a job that a caller has cancelled while it ran, and tells how far it came. */
 export function endCancelled(jobId: string, progress: number): Decide<Job> {
   return failJob(jobId, progress > 0 ? CANCELLED_LATE : CANCELLED, progress)
 }
@@ -132,10 +121,7 @@ export function stored<J extends Job>(job: J): Decision<J> {
   return { puts: [[keys.job(job.id), job]], removes: [], result: job }
 }
 
-/**
- * The job whose runner calls. A job that was cancelled may end before its runner does. Then its
- * document stays until JOBS_ENDED_MAX later jobs have ended, and the runner finds it.
- */
+/** Also a job that was cancelled stays until JOBS_ENDED_MAX later ones have ended. */
 export function theJob(memory: Memory, jobId: string): Job {
   return must(memory.jobs.get(jobId), `job ${jobId}`)
 }

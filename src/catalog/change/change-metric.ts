@@ -21,7 +21,6 @@ import {
 } from './change.ts'
 import { columnTypeOf, orNull, textProblem } from './rules.ts'
 
-/** A metric as a caller gives it. */
 export interface NewMetric extends Named {
   readonly poolId: string
   readonly type: MetricType
@@ -41,7 +40,6 @@ export interface MetricChange extends Named {
   readonly accessControlEnabled?: boolean | null | undefined
 }
 
-/** Makes a metric. The result is null where there is no such pool. */
 export function createMetric(input: NewMetric, by: string): Decide<Metric | null> {
   const column = orNull(input.column)
   const expression = orNull(input.expression)
@@ -67,7 +65,6 @@ export function createMetric(input: NewMetric, by: string): Decide<Metric | null
   )
 }
 
-/** Changes a metric. The result is null where there is none. */
 export function modifyMetric(which: IdOrName, input: MetricChange, by: string): Decide<Metric | null> {
   return modifying('metrics', which, input, by, (found, memory) => {
     const pool = must(memory.pools.get(found.poolId), `the pool of ${found.id}`)
@@ -82,9 +79,6 @@ export function modifyMetric(which: IdOrName, input: MetricChange, by: string): 
   })
 }
 
-/**
- * Moves a metric to another pool, which must have its columns. The result is null without either.
- */
 export function migrateMetric(metricId: string, poolId: string, by: string): Decide<Metric | null> {
   return (memory, nowMs) => {
     const metric = memory.metrics.find(metricId)
@@ -98,12 +92,10 @@ export function migrateMetric(metricId: string, poolId: string, by: string): Dec
   }
 }
 
-/** The result is the id, or null where there is no such metric. */
 export function deleteMetric(which: IdOrName): Decide<string | null> {
   return deleting('metrics', which)
 }
 
-/** The keys of a deleted pool's metrics. */
 export function metricKeysOf(memory: Memory, poolId: string): string[] {
   return memory.metrics.of(poolId).map(({ id }) => keys.metric(id))
 }

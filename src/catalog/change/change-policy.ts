@@ -36,7 +36,6 @@ export interface PolicyChange extends Named {
   readonly filterSql?: string | null | undefined
 }
 
-/** Makes a policy. The result is null where there is no such pool. */
 export function createPolicy(input: NewPolicy, by: string): Decide<AccessPolicy | null> {
   return forPool(input.poolId, pool =>
     creating('policies', input, by, ({ policies }) => {
@@ -58,7 +57,6 @@ export function createPolicy(input: NewPolicy, by: string): Decide<AccessPolicy 
   )
 }
 
-/** Changes a policy. The result is null where there is none. */
 export function modifyPolicy(which: IdOrName, input: PolicyChange, by: string): Decide<AccessPolicy | null> {
   return modifying('policies', which, input, by, (found, memory) => {
     const pool = must(memory.pools.get(found.poolId), `the pool of ${found.id}`)
@@ -71,7 +69,7 @@ export function modifyPolicy(which: IdOrName, input: PolicyChange, by: string): 
   })
 }
 
-/** Also ends its assignments. The result is the id, or null where there is no such policy. */
+/** Also ends its assignments. */
 export function deletePolicy(which: IdOrName): Decide<string | null> {
   return deleting('policies', which)
 }
@@ -102,7 +100,6 @@ export function unassignPolicy(policyId: string, applicationId: string, by: stri
   }
 }
 
-/** The keys of a deleted pool's policies. */
 export function policyKeysOf(memory: Memory, poolId: string): string[] {
   return memory.policies.of(poolId).map(({ id }) => keys.policy(id))
 }

@@ -27,7 +27,6 @@ import { policyKeysOf } from './change-policy.ts'
 import { type Checked, checkPool, columnTypeOf, orNull, TIME_TYPES } from './rules.ts'
 import { expiryProblem } from './table-settings.ts'
 
-/** A generic pool as a caller gives it. */
 export interface NewPool extends Named, Omit<PoolInput, 'columns'> {
   /** The id of an Http source. Where it is absent, the source is the INTERNAL one. */
   readonly dataSource?: string | null | undefined
@@ -54,7 +53,6 @@ export interface PoolChange extends Named {
 /** The fields of a new pool that its kind decides, and its id. */
 type PoolPlace = Pick<Pool, 'id' | 'dataSourceId' | 'table' | 'webhookId'>
 
-/** Makes a generic pool. The result is null where there is no such data source. */
 export function createPool(input: NewPool, by: string): Decide<Pool | null> {
   return (memory, nowMs) => {
     const given = orNull(input.dataSource)
@@ -112,7 +110,6 @@ export function newPool(
   }
 }
 
-/** Changes a pool. The result is null where there is none. */
 export function modifyPool(which: IdOrName, input: PoolChange, by: string): Decide<Pool | null> {
   return changing('pools', which, (pool, memory, nowMs) => {
     const retentionDays = input.dataRetentionInDays ?? pool.retentionDays
@@ -133,10 +130,7 @@ export function modifyPool(which: IdOrName, input: PoolChange, by: string): Deci
   })
 }
 
-/**
- * Deletes a pool. The result is the id, or null where there is no such pool. A webhook source goes
- * with its pool: it can get no other one, and clients wait until it is gone.
- */
+/** A webhook source goes with its pool: it can get no other one, and clients wait for its end. */
 export function deletePool(which: IdOrName): Decide<string | null> {
   return changing('pools', which, (pool, memory, nowMs) => {
     const { puts, removes } = poolRemoval(memory, pool, nowMs)
@@ -146,10 +140,7 @@ export function deletePool(which: IdOrName): Decide<string | null> {
   })
 }
 
-/**
- * Removes the pool, its schema versions, metrics and policies, and leaves a tombstone. Its jobs
- * stay: they tell how they ended.
- */
+/** Leaves a tombstone, and the jobs, which tell how they ended. */
 export function poolRemoval(memory: Memory, pool: Pool, nowMs: number): Change {
   const tombstone: Tombstone = {
     number: pool.number,

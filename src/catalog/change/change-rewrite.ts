@@ -18,15 +18,11 @@ import { created, DELETED, failed, newJob, theJob, unfinishedJobs } from './chan
 /** A new job over the rows with sequences below `beforeSequence`. */
 export interface NewRewriteJob extends RewriteInput {
   readonly kind: RewriteJob['kind']
-  /** The pool's id. */
   readonly dataPool: string
   readonly beforeSequence: number
 }
 
-/**
- * Makes a job that rewrites rows. Filters and expressions were checked against the pool. The result
- * is null where there is no such pool.
- */
+/** Filters and expressions were checked against the pool. */
 export function createRewriteJob(
   { kind, dataPool, beforeSequence, filters, filterSql, set }: NewRewriteJob,
   by: string,
@@ -54,7 +50,7 @@ export function isRewrite(job: Job): job is RewriteJob {
   return job.kind === 'DELETE_RECORDS' || job.kind === 'UPDATE_RECORDS'
 }
 
-/** Starts a CREATED job. The result is the job, which FAILED where the pool is gone. */
+/** The result FAILED where the pool is gone. */
 export function startRewrite(jobId: string, work: RewriteWork): Decide<RewriteJob> {
   return (memory, nowMs) => {
     const job = theJob(memory, jobId)

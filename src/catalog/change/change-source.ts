@@ -49,7 +49,6 @@ export interface SourceChange extends NewSource {
   readonly basicAuthEnabled?: boolean | null | undefined
 }
 
-/** Makes a webhook source and its pool. */
 export function createWebhookSource(input: NewWebhookSource, by: string): Decide<Target> {
   return (memory, nowMs) => {
     const problem = namedProblem(input) ?? basicAuthProblem(input.basicAuth)
@@ -72,7 +71,6 @@ interface Made {
   readonly puts: readonly Entry[]
 }
 
-/** The documents of a new webhook source and its pool. */
 export function makeWebhookSource(
   input: NewWebhookSource,
   checked: Checked,
@@ -126,10 +124,7 @@ export function createSource(
   })
 }
 
-/**
- * Changes a source of `kind`. A webhook source's pool takes its new name along. The result is null
- * where there is no such source.
- */
+/** A webhook source's pool takes its new name along. */
 export function modifySource(
   kind: SourceKind,
   which: IdOrName,
@@ -172,10 +167,7 @@ function changeOf(source: DataSource, input: SourceChange, nowMs: number): Parti
   }
 }
 
-/**
- * Deletes a source and its pools. The result is the id, or null where there is no such source. The
- * INTERNAL source stays.
- */
+/** Its pools go too. The INTERNAL source stays. */
 export function deleteSource(which: IdOrName): Decide<string | null> {
   return changing('sources', which, (source, memory, nowMs) => {
     if (source.kind === 'INTERNAL')
@@ -194,10 +186,7 @@ export function sourcesWithoutPool({ sources, pools }: Memory): readonly DataSou
   return sources.all().filter(({ webhook }) => webhook !== null && pools.get(webhook.poolId) === undefined)
 }
 
-/**
- * A webhook source and its pool share a name, so it must be free among both. A pool that has a name
- * of its own does not take the source's.
- */
+/** Source and pool share a name, unless the pool has one of its own: it must be free among both. */
 function pairNameProblem(
   memory: Memory,
   name: string | null | undefined,

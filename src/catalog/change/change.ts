@@ -1,6 +1,7 @@
 /**
  * Changes of the catalog as pure functions: each takes the catalog as it is and decides what to
- * write, or says in one sentence why not. catalog.ts runs one at a time.
+ * write, or says in one sentence why not. catalog.ts runs one at a time. A result of null means that
+ * the object which the change names does not exist.
  *
  * "" counts as not given for names and texts of objects: clients send it for unset values.
  */
@@ -28,12 +29,10 @@ export interface Decision<T> extends Change {
 /** A change that waits for its turn. `nowMs` is wall-clock time. */
 export type Decide<T> = (memory: Memory, nowMs: number) => Decision<T> | BadRequest
 
-/** A decision that changes nothing. */
 export function unchanged<T>(result: T): Decision<T> {
   return { puts: [], removes: [], result }
 }
 
-/** Name and description as a caller gives them. */
 export interface Named {
   readonly uniqueName?: string | null | undefined
   readonly description?: string | null | undefined
@@ -75,10 +74,7 @@ export function creating<K extends Kind>(
   }
 }
 
-/**
- * Changes the name, the description and the fields that `changeOf` returns of the object that
- * `which` names. The result is null where there is none.
- */
+/** Changes name, description and the fields that `changeOf` returns. */
 export function modifying<K extends Kind>(
   kind: K,
   which: IdOrName,
@@ -95,10 +91,7 @@ export function modifying<K extends Kind>(
   })
 }
 
-/**
- * Removes the object that `which` names. The result is its id, or null where there is none.
- * @param putsOf what else its removal changes
- */
+/** @param putsOf what else the removal changes */
 export function deleting<K extends Kind>(
   kind: K,
   which: IdOrName,
@@ -111,10 +104,7 @@ export function deleting<K extends Kind>(
   }))
 }
 
-/**
- * The change of the object that `which` names. The result is null where there is none, and a
- * BadRequest where nothing is named.
- */
+/** The result is a BadRequest where nothing is named. */
 export function changing<K extends Kind, R>(
   kind: K,
   which: IdOrName,
@@ -129,7 +119,6 @@ export function changing<K extends Kind, R>(
   }
 }
 
-/** The change that `decide` makes for a pool. The result is null where there is no such pool. */
 export function forPool<R>(idOrName: string, decide: (pool: Pool) => Decide<R>): Decide<R | null> {
   return (memory, nowMs) => {
     const pool = memory.pools.find(idOrName)
@@ -157,9 +146,7 @@ export function newCommon(id: string, input: Named, by: string, nowMs: number): 
   }
 }
 
-/**
- * `old` with the fields of `change`, and who made it when; undefined where no field is another one.
- */
+/** undefined where no field is another one. */
 export function modified<T extends Common>(
   old: T,
   change: Partial<T>,
@@ -181,10 +168,7 @@ export function renamed(old: Common, input: Named): Pick<Common, 'uniqueName' | 
   }
 }
 
-/**
- * The filterSql after a change. "" clears it: null must leave it, because clients send null for
- * unset fields.
- */
+/** "" clears it: null must leave it, because clients send null for unset fields. */
 export function changedFilterSql(
   old: { readonly filterSql: string | null },
   { filterSql }: { readonly filterSql?: string | null | undefined },
@@ -192,7 +176,6 @@ export function changedFilterSql(
   return filterSql === null || filterSql === undefined ? old.filterSql : orNull(filterSql)
 }
 
-/** The problem with the texts of a name and a description. */
 export function namedProblem(input: Named): string | undefined {
   return (
     textProblem('uniqueName', input.uniqueName, UNIQUE_NAME_BYTES_MAX) ??
@@ -226,7 +209,6 @@ export function fullProblem(kind: Kind, memory: Memory): string | undefined {
   return memory[kind].size >= max ? `The server has ${max} ${name}s, which is its limit.` : undefined
 }
 
-/** The problem with a new object's name and description, or with one object more. */
 export function newObjectProblem(kind: Kind, memory: Memory, input: Named): string | undefined {
   return namedProblem(input) ?? nameProblem(kind, memory, input.uniqueName) ?? fullProblem(kind, memory)
 }

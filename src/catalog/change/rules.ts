@@ -24,12 +24,10 @@ const OUR_PREFIX = '_service_'
 /** Types of a primary timestamp. */
 export const TIME_TYPES: readonly ColumnType[] = ['DATE', 'TIMESTAMP']
 
-/** The columns and keys of a new pool, checked. */
 export interface Checked extends Columns {
   readonly tableSettings: TableSettings | null
 }
 
-/** The columns and keys of a new pool, or the problem with them. */
 export function checkPool(input: PoolInput): Checked | BadRequest {
   const given = input.columns ?? []
   const timestamp = orNull(input.timestamp)
@@ -51,7 +49,6 @@ export function checkPool(input: PoolInput): Checked | BadRequest {
   return key === undefined ? checked : { ...checked, key }
 }
 
-/** The problem with HTTP Basic credentials as a caller gives them. */
 export function basicAuthProblem(basicAuth: BasicAuth | null | undefined): string | undefined {
   return (
     textProblem('basicAuth.username', basicAuth?.username, CREDENTIAL_BYTES_MAX) ??
@@ -64,7 +61,6 @@ export function orNull(text: string | null | undefined): string | null {
   return text === undefined || text === '' ? null : text
 }
 
-/** The problem with a pool's columns, each alone and all together. */
 export function columnsProblem(columns: readonly ColumnInput[]): string | undefined {
   if (columns.length > COLUMNS_MAX)
     return `A Data Pool has at most ${COLUMNS_MAX} columns, ${columns.length} were given.`
@@ -80,7 +76,6 @@ export function columnsProblem(columns: readonly ColumnInput[]): string | undefi
   return undefined
 }
 
-/** The problem with a column's name alone. */
 function nameProblem(name: string): string | undefined {
   if (name === '') return 'A column has an empty name.'
   if (!isText(name) || name.includes('\u0000'))
@@ -117,10 +112,7 @@ function typeProblem({ name, type, clickHouseType }: ColumnInput): string | unde
     : `The column "${name}" has the type ${type}, which a column cannot have.`
 }
 
-/**
- * Beside another type, a ClickHouse type would be lost. The one that Weir shows for the column is
- * accepted, because clients send back what they read.
- */
+/** Another clickHouseType would be lost. Clients send back the one that Weir shows. */
 function clickHouseTypeProblem({ name, type, clickHouseType, nullable }: ColumnInput): string | undefined {
   const given = orNull(clickHouseType)
   if (type === 'CLICKHOUSE' || given === null) return undefined

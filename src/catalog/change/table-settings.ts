@@ -8,10 +8,7 @@ import { TABLE_SETTINGS_NAMES_MAX, TABLE_SETTINGS_TEXT_BYTES_MAX } from '../../u
 import type { BadRequest, TableSettingsGiven } from '../documents/catalog-types.ts'
 import type { NamedKey, Pool, PoolColumn, TableEngine, TableSettings } from '../documents/model.ts'
 
-/**
- * Columns of a key. Eight texts of KEY_PART_BYTES_MAX make a key of 1,608 bytes; a key in LMDB has
- * at most 1,978.
- */
+/** Eight texts of KEY_PART_BYTES_MAX make a key of 1,608 bytes; LMDB takes at most 1,978. */
 export const KEY_COLUMNS_MAX = 8
 
 /** Engines as the API spells their input, and why the others are refused. */
@@ -68,10 +65,7 @@ function listProblem(name: string, list: readonly string[]): string | undefined 
     : undefined
 }
 
-/**
- * The key of a pool with these settings: undefined means (timestamp, unique id), null means that
- * every event is its own record.
- */
+/** undefined means (timestamp, unique id), null means that every event is its own record. */
 export function keyOf(
   settings: TableSettings | null,
   columns: readonly PoolColumn[],

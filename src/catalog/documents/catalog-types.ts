@@ -70,10 +70,7 @@ export interface TableSettingsGiven {
   readonly ttl?: string | null | undefined
 }
 
-/**
- * Names one object by id, or by unique name where no id is given. "" and null mean that it was not
- * given.
- */
+/** By id, or by unique name where no id is given. "" and null mean not given. */
 export interface IdOrName {
   readonly id?: string | null | undefined
   readonly uniqueName?: string | null | undefined

@@ -97,10 +97,7 @@ export class Collection<T extends Document> {
   }
 }
 
-/**
- * Documents by position. A reader keeps the list that it got: a change makes a new one, once for
- * all changes between two reads.
- */
+/** A reader keeps the list that it got: a change makes a new one at the next read. */
 class Sorted<T> {
   readonly #positionOf: (document: T) => string
   readonly #positions: string[] = []

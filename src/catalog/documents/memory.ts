@@ -80,10 +80,7 @@ export class Memory {
   #signingKeys: readonly SigningKey[] = []
   #environment: Environment | undefined
 
-  /**
-   * Throws Damaged naming `path` where the key or the form of a document is unknown, or one is
-   * missing.
-   */
+  /** Throws Damaged naming `path` where a document is unknown, misshapen or missing. */
   load(entries: readonly Entry[], path: string): void {
     for (const [key, value] of entries) {
       if (!this.#put(key, upgrade(key, value)))
@@ -163,7 +160,6 @@ export class Memory {
     return this.#policiesOf.get(applicationId)?.all() ?? []
   }
 
-  /** Applies a change that is synced. */
   apply(change: Change): void {
     for (const key of change.removes) this.#remove(key)
     for (const [key, value] of change.puts)

@@ -16,13 +16,11 @@ interface Authorship {
   readonly modifiedBy: string
 }
 
-/** The authorship of a new object. */
 export function newAuthorship(by: string, nowMs: number): Authorship {
   const at = new Date(nowMs).toISOString()
   return { createdAt: at, createdBy: by, modifiedAt: at, modifiedBy: by }
 }
 
-/** Fields of every managed object. */
 export interface Common extends Authorship {
   readonly id: string
   readonly uniqueName: string
@@ -60,7 +58,6 @@ export interface BasicAuth {
   readonly password: string
 }
 
-/** A column of a pool as the user gave it. */
 export interface PoolColumn {
   readonly name: string
   readonly jsonProperty: string
@@ -94,7 +91,6 @@ export type TableEngine =
   | { readonly type: 'MERGE_TREE' }
   | { readonly type: 'REPLACING_MERGE_TREE'; readonly ver: string | null }
 
-/** The part of a data source that only kind WEBHOOK has. */
 interface WebhookSettings {
   readonly webhookId: string
   readonly poolId: string
@@ -180,12 +176,8 @@ export function schemaVersionOf({ planVersion }: Pool): number {
   return planVersion
 }
 
-/**
- * A version of a pool's columns and keys. All versions stay as long as the pool, because each log
- * record names one.
- */
+/** All versions stay as long as the pool, because each log record names one. */
 export interface SchemaVersion extends Columns {
-  /** The pool's number. */
   readonly pool: number
   readonly version: number
 }
@@ -243,7 +235,6 @@ export const JOB_KINDS: Readonly<Record<Job['kind'], string>> = {
   UPDATE_RECORDS: 'update records',
 }
 
-/** The fields of every kind of job. */
 export interface JobCommon extends Authorship {
   readonly id: string
   readonly poolId: string
@@ -257,7 +248,6 @@ export interface JobCommon extends Authorship {
   readonly failedAt: string | null
 }
 
-/** Adds a column to a pool. */
 export interface AddColumnJob extends JobCommon {
   readonly kind: 'ADD_COLUMN'
   readonly input: AddColumnInput
@@ -288,7 +278,6 @@ export interface RewriteWork {
 export interface RewriteInput {
   readonly filters: readonly StoredFilter[]
   readonly filterSql: string | null
-  /** The new values; empty for a deletion. */
   readonly set: readonly SetColumn[]
 }
 
@@ -307,7 +296,6 @@ export interface ImportJob extends JobCommon {
   readonly isCancelled: boolean
 }
 
-/** What an import was asked for. */
 export interface ImportInput {
   readonly format: string
   readonly encoding: string
@@ -318,7 +306,6 @@ export interface ImportInput {
   readonly bytes: number | null
 }
 
-/** How far an import is. */
 export interface ImportProgress {
   /** Rows that were read: left out, accepted or refused. */
   readonly rows: number
@@ -360,8 +347,7 @@ export interface Meta {
   /** Present until a start that listens has printed the credentials and commands to paste. */
   readonly firstStepsDue?: true
   /**
-   * SHA-256 of the id and secret that a start applied last. It is absent where no start applied
-   * any, and where an earlier version of Weir did.
+   * SHA-256 of the id and secret that a start applied last; absent where none is known.
    */
   readonly givenDigest?: string
 }
@@ -375,17 +361,13 @@ export interface SigningKey {
   readonly secret: string
 }
 
-/** The current version of a pool. */
 export function versionOf(pool: Pool): SchemaVersion {
   const { number, planVersion, columns, timestamp, uniqueIdColumn, tenant, key } = pool
   const version = { pool: number, version: planVersion, columns, timestamp, uniqueIdColumn, tenant }
   return key === undefined ? version : { ...version, key }
 }
 
-/**
- * The schema that kernels parse by. The primary timestamp and the unique id are required, whatever
- * `nullable` says.
- */
+/** Kernels parse by it. Primary timestamp and unique id are required whatever `nullable` says. */
 export function schemaOf(from: SchemaVersion): PoolSchema {
   const index = (name: string | null): number => {
     if (name === null) return -1

@@ -27,10 +27,7 @@ export function upgrade(key: string, value: unknown): unknown {
 
 const EPOCH = new Date(0).toISOString()
 
-/**
- * An earlier version had the first application only, with every right that it knew, and no limits
- * of its queries.
- */
+/** The only application of an earlier version had every right and no limits of its queries. */
 function upgradeApplication(application: Application): Application {
   if ('propeller' in application) return application
   const before: Application = application

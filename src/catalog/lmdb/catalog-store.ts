@@ -30,10 +30,7 @@ const CATALOG_MAP_BYTES = 4 * 1024 * MiB
 export interface Store {
   /** All documents, in key order. */
   readonly entries: readonly Entry[]
-  /**
-   * Returns after the sync. Throws NotChanged where LMDB refused the change (a full disk) and every
-   * document of it reads as before. Throws LMDB's error where that is unknown.
-   */
+  /** Returns after the sync. Throws NotChanged where every document of it reads as before. */
   apply(change: Change): void
   close(): Promise<void>
 }
@@ -43,10 +40,7 @@ export class NotChanged extends Error {
   override readonly name = 'NotChanged'
 }
 
-/**
- * Opens or makes the store in folder `path`, and its key. Plain documents of an earlier version are
- * sealed. Throws CannotRun, or Damaged naming the folder or the key.
- */
+/** Seals plain documents of an earlier version. Throws CannotRun, or Damaged naming the place. */
 export async function openStore(path: string, on: Disk = disk): Promise<Store> {
   const keyFile = secretKeyBeside(path)
   on.mkdir(path)
@@ -88,9 +82,7 @@ async function closedOnError<T>(db: RootDatabase<unknown, string>, read: () => T
 }
 
 /**
- * All documents of the store in folder `path`, read only. Throws CannotRun, or Damaged naming the
- * folder or the key.
- * @param keyFile the key, where `path` is a copy elsewhere
+ * Read only. Throws CannotRun, or Damaged. @param keyFile the key, where `path` is a copy elsewhere
  */
 export async function readStore(
   path: string,
@@ -109,10 +101,7 @@ export async function readStore(
   }
 }
 
-/**
- * The key of these documents; undefined where there is none and none of them needs it. Throws
- * Damaged.
- */
+/** The key of these documents; undefined where none needs one. Throws Damaged. */
 function keyFor(stored: readonly Entry[], keyFile: string, on: Disk): Uint8Array | undefined {
   const key = readSecretKey(keyFile, on)
   if (key === undefined && stored.some(isSealed))
@@ -143,10 +132,7 @@ function openAll(stored: readonly Entry[], key: Uint8Array, path: string, keyFil
   throw new Damaged(path, 0, `the secret of the document ${unopened[0]} cannot be opened`)
 }
 
-/**
- * Replaces the catalog by a new file in which every secret is sealed. Changing the documents in
- * place would leave the plain text in the file's free pages.
- */
+/** A change in place would leave the plain text in the file's free pages. */
 async function replaceBySealed(path: string, entries: readonly Entry[], on: Disk): Promise<void> {
   const sealed = `${path}.new`
   removeFolder(on, sealed) // of a start that was killed
@@ -160,10 +146,7 @@ async function replaceBySealed(path: string, entries: readonly Entry[], on: Disk
 /** LMDB gives this mode to new files and leaves the mode of existing ones. */
 const PRIVATE = 0o600
 
-/**
- * Earlier versions created files that the group and others could read, and a copy of the key may be
- * such a file.
- */
+/** Earlier versions created files that others could read, as a copy of the key may be. */
 function makePrivate(path: string, on: Disk): void {
   const files = Object.values(LMDB_FILES).map(name => join(path, name))
   for (const file of [...files, secretKeyBeside(path)]) if (on.exists(file)) chmodSync(file, PRIVATE)
@@ -218,10 +201,7 @@ function textOf(db: RootDatabase<unknown, string>, { puts, removes }: Change): s
   return JSON.stringify([...puts.map(([key]) => key), ...removes].map(key => db.get(key) ?? null))
 }
 
-/**
- * Writes a catalog of these documents to the new folder `path`, in one synced transaction, sealed
- * with the key beside it. Returns the names of its files. Throws LMDB's errors.
- */
+/** Writes a new catalog in one synced transaction. Returns the names of its files. */
 export async function writeCatalog(
   path: string,
   documents: readonly Entry[],

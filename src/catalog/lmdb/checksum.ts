@@ -30,8 +30,7 @@ export class DocumentSums {
   }
 
   /**
-   * Compares the documents as they are stored with their checksum, and returns them without it.
-   * @param txn the last transaction of the file
+   * Returns the documents without their checksum. @param txn the last transaction of the file
    * @throws Damaged naming `path`
    */
   static check(
@@ -58,7 +57,6 @@ export class DocumentSums {
     return { puts: [...puts.filter(([key]) => key !== META), [META, { ...meta, sum }]], removes }
   }
 
-  /** The change was made. */
   made({ puts, removes }: Change): void {
     for (const key of removes) this.#crcs.delete(key)
     for (const entry of puts) this.#crcs.set(entry[0], crcOf(entry))

@@ -69,10 +69,7 @@ export function sealEntry([key, value]: Entry, secretKey: Uint8Array): Entry {
   return [key, { ...open, sealed: seal(JSON.stringify(Object.fromEntries(secrets)), key, secretKey) }]
 }
 
-/**
- * The document as it was before it was sealed; undefined where the key is another one or the
- * document was changed.
- */
+/** undefined where the key is another one or the document was changed. */
 export function openEntry(entry: Entry, secretKey: Uint8Array): Entry | undefined {
   if (!isSealed(entry)) return entry
   const [key, value] = entry

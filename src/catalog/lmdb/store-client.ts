@@ -14,24 +14,16 @@ import type { CatalogCalls, CatalogThreadData, Change, Entry } from '../document
 export interface StoreClient {
   readonly entries: readonly Entry[]
   /**
-   * Resolves when the change is synced. Rejects with Unavailable. `catalog_full`: the change was
-   * not made and may be tried again. `catalog_refused`: no change is made until a restart. One call
-   * at a time.
+   * One call at a time. Rejects with Unavailable: `catalog_full` (it may be tried again) or
+   * `catalog_refused`.
    */
   apply(change: Change): Promise<void>
-  /**
-   * The reason for refusing every change until a restart, one sentence; undefined where changes are
-   * accepted.
-   */
+  /** The reason for refusing every change until a restart, one sentence. */
   refusal(): string | undefined
-  /** Closes LMDB, then ends the thread. */
   stop(): Promise<void>
 }
 
-/**
- * Starts the thread and opens the store. Rejects with CannotRun or Damaged after the thread has
- * ended.
- */
+/** Rejects with CannotRun or Damaged after the thread has ended. */
 export async function openStoreClient(data: CatalogThreadData): Promise<StoreClient> {
   const thread = startThread<CatalogCalls>({ name: 'catalog', data, crashAt: data.crashAt })
   let entries: readonly Entry[]
