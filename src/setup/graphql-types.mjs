@@ -4,7 +4,8 @@
  *
  * The file has the enums, the inputs as resolvers get them, and for each field of each object its
  * arguments and its result. `Parents` (src/api/graphql/parents.ts) says which objects are catalog
- * documents; those need a resolver for each field that the document does not have.
+ * documents; those need a resolver for each field that the document does not have. The types of
+ * plain pages are made here and stand in the file as text.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import {
@@ -164,4 +165,51 @@ function schemaText() {
     .join('\n')
 }
 
-writeFileSync(TARGET, typesOf(schemaText(), readFileSync(new URL('parents.ts', FOLDER), 'utf8')))
+/**
+ * The types of pages as text: each Connection and each Edge that the schema names and no file
+ * defines, because it has no field of its own.
+ * @param {string} text the schema
+ */
+function pagesIn(text) {
+  const isDefined = type => new RegExp(`^type ${type} `, 'm').test(text)
+  const named = [...text.matchAll(/\b(\w+)(?:Connection|Edge)\b/g)].map(([, name]) => name)
+  const names = [...new Set(named)]
+  const connections = names.filter(name => !isDefined(`${name}Connection`)).map(connectionOf)
+  const edges = names.filter(name => !isDefined(`${name}Edge`)).map(edgeOf)
+  return [...connections, ...edges].join('\n')
+}
+
+function connectionOf(name) {
+  return `"A page of items of type ${name}."
+type ${name}Connection {
+  "The items with their cursors."
+  edges: [${name}Edge!]!
+  "The items."
+  nodes: [${name}!]!
+  "Where the page lies."
+  pageInfo: PageInfo!
+}
+`
+}
+
+function edgeOf(name) {
+  return `"An item of a ${name}Connection."
+type ${name}Edge {
+  "The place of the item in the list; clients must not read it."
+  cursor: String!
+  "The item."
+  node: ${name}!
+}
+`
+}
+
+const text = schemaText()
+const pages = pagesIn(text)
+const parents = readFileSync(new URL('parents.ts', FOLDER), 'utf8')
+writeFileSync(
+  TARGET,
+  `${typesOf(`${text}\n${pages}`, parents)}
+/** The types of pages that no .graphql file defines. */
+export const PAGES = ${JSON.stringify(pages)}
+`,
+)

@@ -47,7 +47,7 @@ import {
   viewMutations,
   viewQueries,
 } from './resolve-unserved.ts'
-import type { Resolvers } from './schema-types.ts'
+import { PAGES, type Resolvers } from './schema-types.ts'
 import {
   MANAGE_APPLICATIONS,
   MANAGE_BOOSTERS,
@@ -121,6 +121,7 @@ export function schemaText(): string {
     .filter(name => name.endsWith('.graphql'))
     .sort()
     .map(name => readFileSync(new URL(name, FOLDER), 'utf8'))
+    .concat(PAGES)
     .join('\n')
 }
 
