@@ -26,7 +26,7 @@ import { type Decide, newCommon } from './change/change.ts'
 import { newSecret } from './change/change-application.ts'
 import { policiesWithout } from './change/change-policy.ts'
 import { makeWebhookSource, sourcesWithoutPool } from './change/change-source.ts'
-import type { Entry } from './documents/catalog-types.ts'
+import type { Change } from './documents/catalog-types.ts'
 import { keys, Memory } from './documents/memory.ts'
 import { type Application, type Meta, type Pool, PROPELLERS, SCOPES } from './documents/model.ts'
 
@@ -108,13 +108,8 @@ export interface Admin {
   readonly clientSecret: string
 }
 
-interface StartChange {
-  readonly puts: readonly Entry[]
-  readonly removes: readonly string[]
-}
-
 /** Throws CannotRun for an id or a secret that Weir does not accept. */
-export function startChange(memory: Memory, given: AdminGiven): StartChange | undefined {
+export function startChange(memory: Memory, given: AdminGiven): Change | undefined {
   const usable: AdminGiven = {
     clientId: checkOption(given.clientId),
     clientSecret: checkOption(given.clientSecret),
@@ -126,7 +121,7 @@ export function startChange(memory: Memory, given: AdminGiven): StartChange | un
   return { puts, removes: [...removes, ...sources] }
 }
 
-function newFolder(memory: Memory, given: AdminGiven): StartChange {
+function newFolder(memory: Memory, given: AdminGiven): Change {
   const now = wallMs()
   const admin = makeApplication(given.clientId ?? newId('APP', now), given.clientSecret ?? newSecret(), now)
   const meta: Meta = {
@@ -156,7 +151,7 @@ function newFolder(memory: Memory, given: AdminGiven): StartChange {
  * What the last start applied is not applied again: the environment still has a secret after its
  * rotation, and it may be the leaked one.
  */
-function replaceAdmin(memory: Memory, given: AdminGiven): StartChange {
+function replaceAdmin(memory: Memory, given: AdminGiven): Change {
   const meta = memory.meta()
   const givenDigest = digestOf(given)
   if (!isGiven(given) || givenDigest === meta.givenDigest) return { puts: [], removes: [] }

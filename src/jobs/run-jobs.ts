@@ -8,10 +8,10 @@
  *
  *   W-9  At most JOBS_RUNNING_MAX jobs run at once. The catalog limits those that wait.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { isUnfinished } from '../catalog/change/change-job.ts'
 import type { Memory } from '../catalog/documents/memory.ts'
 import type { Job } from '../catalog/documents/model.ts'
-import { callAfter } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
 import { JOBS_RUNNING_MAX } from '../util/limits.ts'
 import { warn } from '../util/say.ts'
@@ -39,8 +39,6 @@ export class Jobs {
   #waiting: string[] = []
   /** The running jobs by pool; imports that only end by their own id. */
   readonly #running = new Map<string, Promise<void>>()
-  /** Ends the waits before the next tries. */
-  readonly #wake = new Set<() => void>()
   readonly #stopping = new AbortController()
 
   constructor(deps: JobsDeps) {
@@ -73,7 +71,6 @@ export class Jobs {
   /** Begins no further job. Resolves when the running ones have ended or were refused. */
   async stop(): Promise<void> {
     this.#stopping.abort()
-    for (const wake of this.#wake) wake()
     await Promise.all(this.#running.values())
   }
 
@@ -130,20 +127,8 @@ export class Jobs {
           warn(`job ${job.id} of pool ${job.poolId} waits and is tried again: ${error.message}`)
         said = error.message
       }
-      await this.#wait(this.#deps.retryMs ?? JOB_RETRY_MS)
+      const { signal } = this.#stopping
+      await sleep(this.#deps.retryMs ?? JOB_RETRY_MS, undefined, { signal }).catch(() => {}) // it stops
     }
-  }
-
-  #wait(ms: number): Promise<void> {
-    if (this.#stopping.signal.aborted) return Promise.resolve()
-    return new Promise(resolve => {
-      const wake = () => {
-        cancel()
-        this.#wake.delete(wake)
-        resolve()
-      }
-      const cancel = callAfter(ms, wake)
-      this.#wake.add(wake)
-    })
   }
 }

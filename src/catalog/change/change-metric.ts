@@ -33,10 +33,7 @@ export interface NewMetric extends Named {
 }
 
 /** Absent and null leave a field as it is. */
-export interface MetricChange extends Named {
-  readonly filters?: readonly StoredFilter[] | null | undefined
-  readonly filterSql?: string | null | undefined
-  readonly dimensions?: readonly string[] | null | undefined
+export interface MetricChange extends Named, Pick<NewMetric, 'filters' | 'filterSql' | 'dimensions'> {
   readonly accessControlEnabled?: boolean | null | undefined
 }
 

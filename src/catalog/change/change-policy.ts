@@ -30,10 +30,8 @@ export interface NewPolicy extends Named {
 }
 
 /** Absent and null leave a field as it is. */
-export interface PolicyChange extends Named {
+export interface PolicyChange extends Named, Pick<NewPolicy, 'rows' | 'filterSql'> {
   readonly columns?: readonly string[] | null | undefined
-  readonly rows?: readonly StoredFilter[] | null | undefined
-  readonly filterSql?: string | null | undefined
 }
 
 export function createPolicy(input: NewPolicy, by: string): Decide<AccessPolicy | null> {

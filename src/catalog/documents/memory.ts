@@ -66,6 +66,12 @@ export class Memory {
   readonly policies = new Collection<AccessPolicy>({ nameOf, ownerOf: policy => policy.poolId })
   /** By pool. */
   readonly jobs = new Collection<Job>({ ownerOf: job => job.poolId })
+  /** The kinds of documents that are in their collection and nowhere else. */
+  readonly #plain = new Map<string, Pick<Collection<never>, 'set' | 'delete'>>([
+    ['application', this.applications],
+    ['metric', this.metrics],
+    ['job', this.jobs],
+  ])
   /** The policies that are assigned to each application, by its id. */
   readonly #policiesOf = new Map<string, Collection<AccessPolicy>>()
   readonly poolsByNumber = new Map<number, Pool>()
@@ -173,7 +179,8 @@ export class Memory {
 
   #put(key: string, value: unknown): boolean {
     this.#documents.set(key, value)
-    switch (kindOf(key)) {
+    const kind = kindOf(key)
+    switch (kind) {
       case 'meta':
         this.#meta = value as Meta
         return this.#meta.format === 1
@@ -182,9 +189,6 @@ export class Memory {
         return true
       case 'environment':
         this.#environment = value as Environment
-        return true
-      case 'application':
-        this.applications.set(value as Application)
         return true
       case 'source': {
         const source = value as DataSource
@@ -208,19 +212,14 @@ export class Memory {
       case 'tombstone':
         this.tombstones.set((value as Tombstone).number, value as Tombstone)
         return true
-      case 'metric':
-        this.metrics.set(value as Metric)
-        return true
       case 'policy':
         this.#unassign(this.policies.get((value as AccessPolicy).id))
         this.policies.set(value as AccessPolicy)
         this.#assign(value as AccessPolicy)
         return true
-      case 'job':
-        this.jobs.set(value as Job)
-        return true
       default:
-        return false
+        this.#plain.get(kind)?.set(value as never)
+        return this.#plain.has(kind)
     }
   }
 
@@ -250,12 +249,10 @@ export class Memory {
   #remove(key: string): void {
     this.#documents.delete(key)
     const id = key.slice(key.indexOf('/') + 1)
-    switch (kindOf(key)) {
+    const kind = kindOf(key)
+    switch (kind) {
       case 'signing-key':
         this.#setSigningKeys(key)
-        return
-      case 'application':
-        this.applications.delete(id)
         return
       case 'source': {
         const { webhook } = must(this.sources.get(id), key)
@@ -273,18 +270,13 @@ export class Memory {
       case 'plan':
         this.#schemas.delete(key)
         return
-      case 'metric':
-        this.metrics.delete(id)
-        return
       case 'policy':
         this.#unassign(this.policies.get(id))
         this.policies.delete(id)
         return
-      case 'job':
-        this.jobs.delete(id)
-        return
       default:
-        assert(false, `document ${key} is never removed`)
+        assert(this.#plain.has(kind), `document ${key} is never removed`)
+        this.#plain.get(kind)?.delete(id)
     }
   }
 }

@@ -34,37 +34,22 @@ export async function openStoreClient(data: CatalogThreadData): Promise<StoreCli
     throw error
   }
   let isApplying = false
-  const poisoned = poisonable(async change => {
+  let poison: Unavailable | undefined
+  const apply = async (change: Change): Promise<void> => {
+    if (poison !== undefined) throw poison
     assert(!isApplying, 'the catalog thread applies one change at a time')
     isApplying = true
     try {
       await thread.call('apply', change)
+    } catch (error) {
+      if (error instanceof Unavailable && error.code === 'catalog_full') throw error
+      const { message } = error as Error
+      warn(`catalog: a change could not be written, no more are accepted until restart: ${message}`)
+      poison = new Unavailable('catalog_refused', `The catalog accepts no changes until restart: ${message}`)
+      throw poison
     } finally {
       isApplying = false
     }
-  })
-  return { entries, ...poisoned, stop: () => thread.stop() }
-}
-
-/** Refuses every change after a failure whose outcome is unknown. */
-function poisonable(send: (change: Change) => Promise<void>): Pick<StoreClient, 'apply' | 'refusal'> {
-  let poison: Unavailable | undefined
-  const apply = async (change: Change): Promise<void> => {
-    if (poison !== undefined) throw poison
-    let cause: Error
-    try {
-      await send(change)
-      return
-    } catch (error) {
-      if (error instanceof Unavailable && error.code === 'catalog_full') throw error
-      cause = error as Error
-    }
-    warn(`catalog: a change could not be written, no more are accepted until restart: ${cause.message}`)
-    poison = new Unavailable(
-      'catalog_refused',
-      `The catalog accepts no changes until restart: ${cause.message}`,
-    )
-    throw poison
   }
-  return { apply, refusal: () => poison?.message }
+  return { entries, apply, refusal: () => poison?.message, stop: () => thread.stop() }
 }
