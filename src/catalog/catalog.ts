@@ -19,14 +19,12 @@ import type { Memory } from './documents/memory.ts'
 import type { Application, Meta, Pool, SigningKey, Tombstone } from './documents/model.ts'
 import type { StoreClient } from './lmdb/store-client.ts'
 
-/** Called after a change is in memory and before it is answered. */
 export interface CatalogListener {
   poolDeleted(pool: Pool): void
   poolModified(pool: Pool, before: Pool): void
 }
 
 export class Catalog {
-  /** Every document, for readers that list or look up by other means. */
   readonly read: Memory
   readonly #store: StoreClient
   readonly #listener: CatalogListener
@@ -69,7 +67,6 @@ export class Catalog {
     return this.read.pools.all()
   }
 
-  /** The pool and source of a webhook URL; undefined where they never were or are deleted. */
   byWebhookId(webhookId: string): Target | undefined {
     const pool = this.read.poolOfWebhook(webhookId)
     const source = pool && this.read.sources.get(pool.dataSourceId)
@@ -85,7 +82,6 @@ export class Catalog {
     return this.read.schema(pool, version)?.schema
   }
 
-  /** The schema as JSON in UTF-8, in shared memory. */
   sharedSchema(pool: number, version: number): SharedArrayBuffer | undefined {
     return this.read.schema(pool, version)?.shared
   }

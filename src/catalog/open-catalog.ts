@@ -35,11 +35,9 @@ import { openStoreClient, type StoreClient } from './lmdb/store-client.ts'
 
 export interface CatalogOptions extends AdminGiven {
   readonly paths: Paths
-  /** The store, if the caller has opened it already. */
   readonly store?: Promise<StoreClient>
   /** The crash point that the catalog thread arms; '' for none. */
   readonly crashAt?: string | undefined
-  /** See CatalogListener. */
   readonly onPoolDeleted?: (pool: Pool) => void
   readonly onPoolModified?: (pool: Pool, before: Pool) => void
   readonly disk?: Disk
@@ -68,36 +66,26 @@ export async function openCatalog(options: CatalogOptions): Promise<OpenedCatalo
   }
   const store = await (options.store ?? openStoreClient({ path: paths.catalog, crashAt }))
   try {
-    return await start(store, options, listener)
+    const memory = new Memory()
+    memory.load(store.entries, paths.catalog)
+    const isNewFolder = memory.isEmpty()
+    const removedSources = sourcesWithoutPool(memory).map(({ uniqueName }) => uniqueName)
+    const catalog = new Catalog(memory, store, listener)
+    const change = startChange(memory, options)
+    if (change !== undefined) await catalog.put(change.puts, change.removes)
+    const { admin, written } = writeAdmin(memory, paths.admin, options.disk ?? disk)
+    const unapplied = unappliedNote(memory, options)
+    return { catalog, admin, adminIsNew: written, isNewFolder, unapplied, removedSources }
   } catch (error) {
     await store.stop()
     throw error
   }
 }
 
-async function start(
-  store: StoreClient,
-  options: CatalogOptions,
-  listener: CatalogListener,
-): Promise<OpenedCatalog> {
-  const memory = new Memory()
-  memory.load(store.entries, options.paths.catalog)
-  const isNewFolder = memory.isEmpty()
-  const removedSources = sourcesWithoutPool(memory).map(({ uniqueName }) => uniqueName)
-  const catalog = new Catalog(memory, store, listener)
-  const change = startChange(memory, options)
-  if (change !== undefined) await catalog.put(change.puts, change.removes)
-  const { admin, written } = writeAdmin(memory, options.paths.admin, options.disk ?? disk)
-  const unapplied = unappliedNote(memory, options)
-  return { catalog, admin, adminIsNew: written, isNewFolder, unapplied, removedSources }
-}
-
-/** The name of the pool that a new folder begins with. */
 const OPEN_POOL_NAME = 'events'
 /** The creator of documents that no caller made. */
 const SYSTEM = 'system'
 
-/** The id and secret of the first application, as far as the options give them. */
 export interface AdminGiven {
   readonly clientId?: string | undefined
   readonly clientSecret?: string | undefined

@@ -45,7 +45,7 @@ export const JOB_PROGRESS_MS = 1_000
 /** Rows of a group in a file of row changes. DuckDB holds one in memory, whatever its values. */
 const CHANGES_GROUP_ROWS = 8_192
 
-/** The pools as the runner sees them. A pool is named by its number. */
+/** A pool is named by its number. */
 interface RewrittenPools {
   schemaOf(pool: Pool): PoolSchema
   /** Reserves the segments that hold everything acknowledged by now; resolves with their limit. */
@@ -63,12 +63,10 @@ interface RewriteDeps {
   readonly engine: Pick<QueryEngine, 'run' | 'parse'>
   /** data/tmp, absolute. */
   readonly temporaryFolder: string
-  /** Called when changes of this many rows are committed. */
   readonly onRows: (kind: Job['kind'], rows: number) => void
 }
 
 export function rewriteRunner(deps: RewriteDeps): JobRunner {
-  /** How often in a row the query process failed a job. */
   const failures = new Map<string, number>()
   return async (job, stopping) => {
     assert(isRewrite(job), 'the job rewrites rows')
@@ -221,7 +219,7 @@ async function isLeft(pool: Pool, segment: number, { pools }: RewriteDeps): Prom
   return segments.some(({ meta }) => meta.segment === segment)
 }
 
-/** Writes the changes of one segment to `file`. Returns undefined where there are none. */
+/** undefined where there are none. */
 async function findChanges(
   job: RewriteJob,
   schema: PoolSchema,
@@ -294,7 +292,7 @@ function isOfEngine(error: unknown): error is Unavailable {
   return error instanceof Unavailable && OF_EXPRESSIONS.includes(error.code)
 }
 
-/** The reason for ending the job. It is undefined where the job will be tried again. */
+/** undefined where the job will be tried again. */
 function reasonToFail(error: unknown, failures: number): string | undefined {
   if (error instanceof SegmentDamaged || error instanceof SegmentsDisagree)
     return `${error.message}: stop Weir and run "weir verify".`

@@ -45,7 +45,6 @@ export class Jobs {
     this.#deps = deps
   }
 
-  /** Continues the unfinished jobs of earlier runs. */
   start(): void {
     const unfinished = this.#deps.memory.jobs.all().filter(isUnfinished)
     // An import has lost its connection: it only ends, and its client waits for that.
@@ -94,7 +93,6 @@ export class Jobs {
     this.#running.set(key, running)
   }
 
-  /** The oldest waiting job of a pool without a running one. */
   #takeNext(): Job | undefined {
     const { jobs } = this.#deps.memory
     // A job that was cancelled while it waited may have been removed with other ended ones.

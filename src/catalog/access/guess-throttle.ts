@@ -38,7 +38,6 @@ interface Try {
   readonly applicationId: string
 }
 
-/** The secret was not checked. The client may try again after `retrySeconds`. */
 interface TooMany {
   readonly retrySeconds: number
 }

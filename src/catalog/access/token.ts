@@ -38,7 +38,6 @@ export interface TokenReply {
 export interface Identity {
   readonly applicationId: string
   readonly scopes: ReadonlySet<Scope>
-  /** The values for the placeholders of access policies. It has no prototype. */
   readonly policyValues?: PolicyValues
   /**
    * Asked again by work that waits or takes long. Throws AccessEnded where the application was
@@ -214,7 +213,6 @@ function verifyAgain(deps: TokenDeps, verified: Verified, anyOf: readonly Scope[
   throw new AccessEnded({ status: 403, code: 'forbidden', message, retryable: false })
 }
 
-/** The claims of our own. */
 interface TokenClaims {
   readonly scope: string
   readonly secret: string

@@ -107,7 +107,6 @@ function textsProblem(input: {
   )
 }
 
-/** The problem with the column or the expression that a type of metric needs. */
 function measureProblem(
   pool: Pool,
   type: MetricType,

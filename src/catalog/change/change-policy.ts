@@ -72,7 +72,6 @@ export function deletePolicy(which: IdOrName): Decide<string | null> {
   return deleting('policies', which)
 }
 
-/** The result is the policy's id, or null where the policy or the application does not exist. */
 export function assignPolicy(policyId: string, applicationId: string, by: string): Decide<string | null> {
   return (memory, nowMs) => {
     const policy = memory.policies.find(policyId)
@@ -87,7 +86,6 @@ export function assignPolicy(policyId: string, applicationId: string, by: string
   }
 }
 
-/** The result is the policy's id, or null where it was not assigned. */
 export function unassignPolicy(policyId: string, applicationId: string, by: string): Decide<string | null> {
   return (memory, nowMs) => {
     const policy = memory.policies.find(policyId)
@@ -102,7 +100,6 @@ export function policyKeysOf(memory: Memory, poolId: string): string[] {
   return memory.policies.of(poolId).map(({ id }) => keys.policy(id))
 }
 
-/** The policies of a deleted application, without it. */
 export function policiesWithout(memory: Memory, applicationId: string, by: string, nowMs: number): Entry[] {
   return memory.policiesOf(applicationId).map(policy => entryOf(without(policy, applicationId, by, nowMs)))
 }

@@ -50,7 +50,6 @@ export interface PoolChange extends Named {
   readonly syncing?: Syncing | null | undefined
 }
 
-/** The fields of a new pool that its kind decides, and its id. */
 type PoolPlace = Pick<Pool, 'id' | 'dataSourceId' | 'table' | 'webhookId'>
 
 export function createPool(input: NewPool, by: string): Decide<Pool | null> {
@@ -161,7 +160,6 @@ export function poolRemoval(memory: Memory, pool: Pool, nowMs: number): Change {
   }
 }
 
-/** The columns that are given, or those of the source's table; a string is the problem. */
 function columnsOf(input: NewPool, source: DataSource): readonly ColumnInput[] | string {
   const table = orNull(input.table)
   const declared = source.tables.find(({ name, id }) => name === table || id === table)

@@ -29,18 +29,15 @@ import {
 import { newPool, poolRemoval } from './change-pool.ts'
 import { basicAuthProblem, type Checked, checkPool, columnsProblem, orNull, textProblem } from './rules.ts'
 
-/** A table of an Http or S3 source. */
 interface TableInput {
   readonly name: string
   readonly path?: string | null | undefined
   readonly columns: readonly Omit<ColumnInput, 'jsonProperty'>[]
 }
 
-/** A source of a kind other than WEBHOOK. */
 export interface NewSource extends Named {
   readonly basicAuth?: BasicAuth | null | undefined
   readonly tables?: readonly TableInput[] | null | undefined
-  /** The other connection settings as given. */
   readonly settings?: Readonly<Record<string, unknown>> | undefined
 }
 

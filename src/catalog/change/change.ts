@@ -21,7 +21,6 @@ import { keys, type Memory } from '../documents/memory.ts'
 import { type Common, newAuthorship, type Pool } from '../documents/model.ts'
 import { orNull, textProblem } from './rules.ts'
 
-/** What a change writes in one transaction, and what its caller gets. */
 export interface Decision<T> extends Change {
   readonly result: T
 }
@@ -38,7 +37,6 @@ export interface Named {
   readonly description?: string | null | undefined
 }
 
-/** The kinds of managed objects, by the collections that hold them. */
 const KINDS = {
   applications: { name: 'Application', idPrefix: 'APP', keyOf: keys.application, max: APPLICATIONS_MAX },
   metrics: { name: 'Metric', idPrefix: 'MET', keyOf: keys.metric, max: METRICS_MAX },
@@ -203,7 +201,6 @@ export function nameProblem(
     : `Another ${KINDS[kind].name} with the unique name "${given}" already exists.`
 }
 
-/** The problem with one object more of a kind of which the server has as many as it may. */
 export function fullProblem(kind: Kind, memory: Memory): string | undefined {
   const { name, max } = KINDS[kind]
   return memory[kind].size >= max ? `The server has ${max} ${name}s, which is its limit.` : undefined

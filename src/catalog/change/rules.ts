@@ -21,7 +21,6 @@ import { keyOf, readTableSettings } from './table-settings.ts'
 /** Names that DuckDB gives to its own columns when it reads segments. */
 const RESERVED = new Set(['file_row_number', 'filename', 'file_index', 'rowid'])
 const OUR_PREFIX = '_service_'
-/** Types of a primary timestamp. */
 export const TIME_TYPES: readonly ColumnType[] = ['DATE', 'TIMESTAMP']
 
 export interface Checked extends Columns {
@@ -125,7 +124,6 @@ export function givenColumn(column: PoolColumn): ColumnInput {
   return column.clickHouseType === undefined ? column : { ...column, type: 'CLICKHOUSE' }
 }
 
-/** The document of a column that columnsProblem accepts. */
 export function storedColumn(column: ColumnInput): PoolColumn {
   const { name, jsonProperty, nullable, clickHouseType } = column
   if (column.type !== 'CLICKHOUSE') return { name, jsonProperty, type: column.type as ColumnType, nullable }
@@ -134,7 +132,6 @@ export function storedColumn(column: ColumnInput): PoolColumn {
   return { name, jsonProperty, type, nullable, clickHouseType: given }
 }
 
-/** The problem with `name` as the key `what`: it must be a column of a type that `fits`. */
 function keyProblem(
   columns: readonly ColumnInput[],
   what: string,
@@ -150,7 +147,6 @@ function keyProblem(
     : `The ${what} "${name}" is a column of type ${type}, which cannot be the ${what}.`
 }
 
-/** The problem with a text that the catalog stores. */
 export function textProblem(
   what: string,
   text: string | null | undefined,

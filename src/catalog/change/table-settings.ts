@@ -11,7 +11,6 @@ import type { NamedKey, Pool, PoolColumn, TableEngine, TableSettings } from '../
 /** Eight texts of KEY_PART_BYTES_MAX make a key of 1,608 bytes; LMDB takes at most 1,978. */
 export const KEY_COLUMNS_MAX = 8
 
-/** Engines as the API spells their input, and why the others are refused. */
 const REFUSED: Readonly<Record<string, string>> = {
   summingMergeTree:
     'The table engine SUMMING_MERGE_TREE is not served, because Weir keeps each row as it came: leave "engine" out, and query the sums with a SUM Metric.',

@@ -9,19 +9,16 @@ import type { BasicAuth, DataSource, Pool } from './model.ts'
 /** A document and its key. The value is plain JSON. */
 export type Entry = readonly [key: string, value: unknown]
 
-/** Applied in one transaction. */
 export interface Change {
   readonly puts: readonly Entry[]
   readonly removes: readonly string[]
 }
 
 export interface CatalogThreadData {
-  /** The folder of the catalog's LMDB. */
   readonly path: string
   readonly crashAt: string
 }
 
-/** The calls of the main thread to the catalog thread. */
 export interface CatalogCalls {
   /** The first call. Returns all documents. @throws CannotRun or Damaged */
   open(): readonly Entry[]

@@ -3,13 +3,11 @@
  * and in the order of their creation.
  */
 
-/** The fields that a collection reads. */
 interface Document {
   readonly id: string
   readonly createdAt: string
 }
 
-/** By age, then by id. */
 function byAge({ createdAt, id }: Document): string {
   return `${createdAt}/${id}`
 }
@@ -53,7 +51,6 @@ export class Collection<T extends Document> {
     return this.#byId.get(idOrName) ?? this.#byName.get(idOrName)
   }
 
-  /** True where the name is taken, as a unique name or as an id. */
   has(name: string): boolean {
     return this.#byName.has(name) || this.#byId.has(name)
   }
@@ -68,7 +65,6 @@ export class Collection<T extends Document> {
     return this.#byOwner.get(owner)?.items ?? []
   }
 
-  /** Adds a document, or replaces the one of its id. */
   set(document: T): void {
     this.delete(document.id)
     this.#byId.set(document.id, document)
@@ -130,7 +126,6 @@ class Sorted<T> {
     this.#items = undefined
   }
 
-  /** The first index whose position is not below `position`. */
   #indexOf(position: string): number {
     let low = 0
     let high = this.#positions.length

@@ -72,14 +72,12 @@ export class Memory {
     ['metric', this.metrics],
     ['job', this.jobs],
   ])
-  /** The policies that are assigned to each application, by its id. */
   readonly #policiesOf = new Map<string, Collection<AccessPolicy>>()
   readonly poolsByNumber = new Map<number, Pool>()
   readonly tombstones = new Map<number, Tombstone>()
   /** The id of the pool of a webhook id. In an earlier version a source outlived its pool. */
   readonly #poolIdOfWebhook = new Map<string, string>()
   readonly #schemas = new Map<string, LoadedSchema>()
-  /** The documents as they are on disk. */
   readonly #documents = new Map<string, unknown>()
   #meta: Meta | undefined
   /** The newest first. */
@@ -130,7 +128,6 @@ export class Memory {
     )
   }
 
-  /** The environment where the id, else the unique name, is its own. */
   environmentOf(idOrName: string): Environment | undefined {
     const environment = this.environment()
     return [environment.id, environment.uniqueName].includes(idOrName) ? environment : undefined
@@ -150,7 +147,6 @@ export class Memory {
     return must(this.schema(number, planVersion), 'the schema of a pool').schema
   }
 
-  /** The live pool of a webhook id. */
   poolOfWebhook(webhookId: string): Pool | undefined {
     const id = this.#poolIdOfWebhook.get(webhookId)
     return id === undefined ? undefined : this.pools.get(id)
@@ -161,7 +157,6 @@ export class Memory {
     return this.#policiesOf.get(applicationId)?.of(poolId)[0]
   }
 
-  /** The policies of an application, oldest first. */
   policiesOf(applicationId: string): readonly AccessPolicy[] {
     return this.#policiesOf.get(applicationId)?.all() ?? []
   }
@@ -223,7 +218,6 @@ export class Memory {
     }
   }
 
-  /** Replaces the signing key of a document's key, or removes it. */
   #setSigningKeys(documentKey: string, ...added: readonly SigningKey[]): void {
     const others = this.#signingKeys.filter(({ kid }) => keys.signingKey(kid) !== documentKey)
     this.#signingKeys = newestFirst([...others, ...added])

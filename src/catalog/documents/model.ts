@@ -8,7 +8,6 @@ import {
 } from '../../format/schema.ts'
 import { assert } from '../../util/assert.ts'
 
-/** Who made an object and who changed it last, and when. */
 interface Authorship {
   readonly createdAt: string
   readonly createdBy: string
@@ -203,7 +202,6 @@ export interface Metric extends Common {
   readonly expression: string | null
   readonly filters: readonly StoredFilter[]
   readonly filterSql: string | null
-  /** Column names. */
   readonly dimensions: readonly string[]
   readonly accessControlEnabled: boolean
 }
@@ -224,7 +222,6 @@ export type Environment = Common
 export const JOB_STATUSES = ['CREATED', 'IN_PROGRESS', 'SUCCEEDED', 'FAILED'] as const
 export type JobStatus = (typeof JOB_STATUSES)[number]
 
-/** An operation that outlives its request. */
 export type Job = AddColumnJob | RewriteJob | ImportJob
 
 /** Every kind of job, as people read it. */
@@ -255,7 +252,6 @@ export interface AddColumnJob extends JobCommon {
   readonly cutOverSequence: number | null
 }
 
-/** Deletes the rows that match, or sets columns of them. */
 export interface RewriteJob extends JobCommon {
   readonly kind: 'DELETE_RECORDS' | 'UPDATE_RECORDS'
   readonly input: RewriteInput
@@ -405,7 +401,6 @@ function keyOf(from: SchemaVersion, index: (name: string | null) => number): Sch
   return { columns: [keyIndex(from.timestamp ?? RECEIVED_AT), index(from.uniqueIdColumn)], version: -1 }
 }
 
-/** A schema as JSON in UTF-8, in memory that threads share. */
 export function shareSchema(schema: PoolSchema): SharedArrayBuffer {
   const json = Buffer.from(JSON.stringify(schema))
   const shared = new SharedArrayBuffer(json.byteLength)

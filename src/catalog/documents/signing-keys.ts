@@ -21,7 +21,6 @@ export function makeSigningKey(known: readonly SigningKey[], nowMs: number): Sig
   }
 }
 
-/** The keys, the newest first. */
 export function newestFirst(keys: readonly SigningKey[]): SigningKey[] {
   return [...keys].sort((a, b) => (a.createdAt < b.createdAt ? 1 : a.createdAt > b.createdAt ? -1 : 0))
 }

@@ -27,7 +27,6 @@ export const CONNECTED = {
   settings: {},
 } as const satisfies Partial<DataSource>
 
-/** The state of a new source of a kind. */
 export function stateOf(kind: SourceKind): Pick<DataSource, 'status' | 'error'> {
   if (!isForeign(kind)) return { status: 'CONNECTED', error: null }
   const error = `Weir does not connect to ${FOREIGN[kind]}: send the records to a webhook instead, with createWebhookDataSource.`

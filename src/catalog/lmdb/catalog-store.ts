@@ -28,7 +28,6 @@ import { isPlain, isSealed, makeSecretKey, openEntry, readSecretKey, sealEntry }
 const CATALOG_MAP_BYTES = 4 * 1024 * MiB
 
 export interface Store {
-  /** All documents, in key order. */
   readonly entries: readonly Entry[]
   /** Returns after the sync. Throws NotChanged where every document of it reads as before. */
   apply(change: Change): void
@@ -195,7 +194,6 @@ function applyChange(db: RootDatabase<unknown, string>, change: Change): void {
   crashPoint('catalog.committed')
 }
 
-/** The documents of a change as they are on disk now. Throws LMDB's error. */
 function textOf(db: RootDatabase<unknown, string>, { puts, removes }: Change): string {
   db.resetReadTxn()
   return JSON.stringify([...puts.map(([key]) => key), ...removes].map(key => db.get(key) ?? null))

@@ -46,7 +46,6 @@ export class DocumentSums {
     return { documents, sums }
   }
 
-  /** The change of stored documents with the checksum after it, for the transaction `txn`. */
   withSum({ puts, removes }: Change, txn: number): Change {
     const meta = metaOf(puts) ?? (removes.includes(META) ? undefined : this.#meta)
     if (meta === undefined) return { puts, removes }

@@ -24,7 +24,6 @@ const ALGORITHM = 'aes-256-gcm'
 const KEY_BYTES = 32
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
-/** The version of the sealed text. */
 const PREFIX = 'v1.'
 
 type Document = Readonly<Record<string, unknown>>
@@ -54,7 +53,6 @@ export function isPlain([key, value]: Entry): boolean {
   return secretsOf(key, value as Document).length > 0
 }
 
-/** True for a document whose secrets are sealed. */
 export function isSealed([key, value]: Entry): boolean {
   return SECRET_FIELDS.has(kindOf(key)) && typeof (value as Document)['sealed'] === 'string'
 }
