@@ -34,7 +34,7 @@ export const MANAGE_VIEWS: Rule = ['manage Materialized Views', 'admin']
 export const QUERY_POOLS: Rule = ['query Data Pools', 'data_pool:query']
 export const QUERY_METRICS: Rule = ['query Metrics', 'data_pool:query', 'metric:query']
 
-/** The rule of each root field; null where the question decides, because it depends on the metric. */
+/** The rule of each root field; null where the question decides, by its metric. */
 export const RULES = new Map<string, Rule | null>()
 
 /** Resolvers of root fields, of which each needs `rule`. */

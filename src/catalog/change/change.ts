@@ -1,6 +1,6 @@
 /**
  * Changes of the catalog as pure functions: each takes the catalog as it is and decides what to
- * write, or says in one sentence why not. catalog.ts runs one at a time. A result of null means that
+ * write, or says in one sentence why not. catalog.ts runs one at a time. A null result means that
  * the object which the change names does not exist.
  *
  * "" counts as not given for names and texts of objects: clients send it for unset values.
