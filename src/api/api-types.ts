@@ -197,7 +197,7 @@ export interface ApiOptions extends Partial<ApiTimes> {
   readonly connectionsMax?: number
 }
 
-export interface ApiStats {
+interface ApiStats {
   readonly open: number
   readonly waitingRequests: number
   readonly bufferedBytes: number
