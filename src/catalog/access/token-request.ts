@@ -3,7 +3,7 @@
  * request, or the error to answer. Nothing here knows an application.
  */
 import { readBasic } from '../../util/authorization.ts'
-import { TOKEN_FIELDS_MAX } from '../../util/limits.ts'
+import { TOKEN_BODY_BYTES_MAX, TOKEN_FIELDS_MAX } from '../../util/limits.ts'
 import { type PolicyValues, readPolicyValues } from './policy-values.ts'
 
 /** An id and a secret as a client sent them, unchecked. */
@@ -60,6 +60,8 @@ function readForm(contentType: string | undefined, body: Uint8Array): URLSearchP
   const type = (contentType ?? '').split(';', 1)[0]!.trim().toLowerCase()
   if (type !== '' && type !== 'application/x-www-form-urlencoded')
     return invalid('The content type must be application/x-www-form-urlencoded.')
+  if (body.byteLength > TOKEN_BODY_BYTES_MAX)
+    return invalid(`The body has more than ${TOKEN_BODY_BYTES_MAX} bytes.`)
   if (hasMoreFields(body, TOKEN_FIELDS_MAX))
     return invalid(`The form has more than ${TOKEN_FIELDS_MAX} fields.`)
   let text: string
