@@ -1,6 +1,6 @@
 /** House rules that the linter does not check. An exemption gives its reason. */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 
@@ -13,6 +13,9 @@ const LONG_FILES = new Map<string, string>([
   ['src/util/limits.ts', 'a list: the maximums of clients, and the shared ones'],
   ['src/api/graphql/schema-types.ts', 'generated from the .graphql files'],
 ])
+
+/** An import, or a re-export, with the file that it names. */
+const IMPORT = /(?:^(?:import|export) (?:[^;'"]*? from )?|\bimport\()'([^']+)'/gm
 
 interface Source {
   readonly name: string
@@ -77,6 +80,25 @@ test('uWebSockets.js is imported in src/api/http only', () => {
   const users = product.filter(one => /from 'uWebSockets\.js'/.test(one.text)).map(one => one.name)
   expect(users.filter(name => !name.startsWith('src/api/http/'))).toEqual([])
   expect(users.length).toBeGreaterThan(0)
+})
+
+test('DuckDB is loaded by the query process, the merge thread and the import process only', () => {
+  const texts = new Map(product.map(one => [one.name, one.text]))
+  /** Adds what a file imports, statically and not: imports of types alone load nothing. */
+  const reach = (name: string, reached = new Set<string>()): Set<string> => {
+    if (reached.has(name)) return reached
+    reached.add(name)
+    for (const [statement, from = ''] of (texts.get(name) ?? '').matchAll(IMPORT)) {
+      const isOfTypes = /^(import|export) (type |\{(\s*type \w+( as \w+)?,?)+\s*\})/.test(statement)
+      if (!isOfTypes && from.startsWith('.')) reach(join(dirname(name), from), reached)
+    }
+    return reached
+  }
+  const entries = [...texts.keys()].filter(name => /^workers\/|^src\/app\/main\.ts$/.test(name))
+  const users = entries.filter(name => reach(name).has('src/util/duckdb.ts'))
+  expect(users.sort()).toEqual(['workers/merge.ts', 'workers/parquet.ts', 'workers/query.ts'])
+  const past = product.filter(one => /^import (?!type )[^']*'@duckdb/m.test(one.text)).map(one => one.name)
+  expect(past).toEqual([])
 })
 
 test('nothing is left for later', () => {

@@ -18,7 +18,7 @@ interface ColumnTypeFacts {
    * refuse it.
    */
   readonly arrow: string
-  /** Its type in DuckDB: the name of a DuckDBTypeId, and of DuckDBType's constant. */
+  /** Its type in DuckDB: the name in SQL, of a DuckDBTypeId, and of DuckDBType's constant. */
   readonly duckdb: string
   /** The type that the management API shows for it. */
   readonly clickHouse: string

@@ -4,10 +4,9 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
-import type { ColumnType, PoolSchema } from '../../src/format/schema.ts'
+import { COLUMN_TYPE, type ColumnType, type PoolSchema } from '../../src/format/schema.ts'
 import type { QuerySegment } from '../../src/index/index-types.ts'
 import { parseTexts } from '../../src/query/ask.ts'
-import { sqlType } from '../../src/query/duckdb/duckdb-values.ts'
 import { type EngineOptions, openQueryEngine } from '../../src/query/duckdb/engine-client.ts'
 import { duckdb } from '../../src/query/duckdb/write-statement.ts'
 import { queryColumns } from '../../src/query/expression/operand.ts'
@@ -123,7 +122,7 @@ export class TestPool {
     const names = [...columns.map(({ name }) => quoteName(name)), '_service_sequence'].join(', ')
     const casts = columns.map(({ name, type }) => {
       const zone = type === 'TIMESTAMP' && zoned ? " AT TIME ZONE 'UTC'" : ''
-      return `(${quoteName(name)}::${sqlType(type)})${zone} AS ${quoteName(name)}`
+      return `(${quoteName(name)}::${COLUMN_TYPE[type].duckdb})${zone} AS ${quoteName(name)}`
     })
     const select = `SELECT ${casts.join(', ')}, _service_sequence::BIGINT AS _service_sequence
       FROM (VALUES ${rows.map(line).join(', ')}) t(${names})`

@@ -2,9 +2,8 @@
  * Values and types across DuckDB's border: bound values go in, each of its column's own type, so
  * that a comparison needs no cast; values come out as the strings that the API prints.
  */
-
 import type { DuckDBType, DuckDBValue } from '@duckdb/node-api'
-import { COLUMN_TYPE, type ColumnType } from '../../format/schema.ts'
+import { COLUMN_TYPE } from '../../format/schema.ts'
 import {
   DuckDBDateValue,
   DuckDBTimestampTZValue,
@@ -18,11 +17,6 @@ import type { Bound } from '../expression/values.ts'
 const DAY_MS = 86_400_000
 /** The range of a JavaScript Date. */
 const DATE_MS_MAX = 8_640_000_000_000_000 - DAY_MS
-
-/** The name in SQL of DuckDB's type of a column. */
-export function sqlType(type: ColumnType): string {
-  return duckdbType(COLUMN_TYPE[type].duckdb).toString()
-}
 
 /** DuckDB's type of a bound value. */
 export function boundType(bound: Bound): DuckDBType {

@@ -31,7 +31,7 @@ import {
   QUERY_MEMORY_BYTES,
   QUERY_MS_MAX,
 } from '../../util/limits.ts'
-import { loadPackage } from '../../util/load-package.ts'
+import { checkDuckDb } from '../../util/load-package.ts'
 import type { KernelChoice } from '../../util/native.ts'
 import type { QueryProcessName } from '../../util/paths.ts'
 import { warn } from '../../util/say.ts'
@@ -102,13 +102,9 @@ export interface LazyEngine extends QueryEngine {
 
 /**
  * The engine of a server, whose start does not wait for DuckDB. Both folders must exist.
- *
- * DuckDB's library is loaded here, so that a failure ends the start and not the first query. Merges
- * need it in this process too.
- * @throws CannotRun if DuckDB's library cannot be loaded
+ * @throws CannotRun if DuckDB cannot be loaded: the start ends then, and not the first query
  */
 export function createQueryEngine(options: EngineOptions): LazyEngine {
-  loadPackage('@duckdb/node-api')
   return new EngineClient(options)
 }
 
@@ -147,6 +143,7 @@ class EngineClient implements LazyEngine {
   )
 
   constructor(options: EngineOptions) {
+    checkDuckDb()
     this.#options = options
     this.#queryMsMax = options.queryMsMax ?? QUERY_MS_MAX
     this.#waitingMax = options.waitingMax ?? QUERIES_WAITING_MAX

@@ -16,14 +16,13 @@
  *   statement ──► columns as new values ──► LIMIT of all rows ──► policy ──► deleted rows ──► scan
  */
 import { ROW_NUMBER } from '../../format/row-changes.ts'
-import { type PoolSchema, SEQUENCE } from '../../format/schema.ts'
+import { COLUMN_TYPE, type PoolSchema, SEQUENCE } from '../../format/schema.ts'
 import type { DeletionVector, QuerySegment } from '../../index/index-types.ts'
 import { assert } from '../../util/assert.ts'
 import { quoteName, quoteText } from '../../util/sql.ts'
 import { type QueryColumn, queryColumns } from '../expression/operand.ts'
 import type { RowRange } from '../plan/query-task.ts'
 import type { Restriction, Statement } from '../plan/statement.ts'
-import { sqlType } from './duckdb-values.ts'
 
 /** A segment to read. */
 export interface SegmentSource {
@@ -169,7 +168,7 @@ export function isLimited({
 function selectList(schema: PoolSchema, sources: readonly SegmentSource[], hasPositions: boolean): string {
   const columns = queryColumns(schema).map(({ name, type }) => {
     const isStored = sources.some(source => source.columns.has(name))
-    return isStored ? `s.${quoteName(name)}` : `NULL::${sqlType(type)} AS ${quoteName(name)}`
+    return isStored ? `s.${quoteName(name)}` : `NULL::${COLUMN_TYPE[type].duckdb} AS ${quoteName(name)}`
   })
   const positions = hasPositions ? [`s.file_row_number AS ${ROW_NUMBER}`, `s.${SEQUENCE}`] : []
   return `SELECT ${[...columns, ...positions].join(', ')}`

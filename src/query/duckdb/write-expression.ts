@@ -8,6 +8,7 @@
  *   times      of the years -90000 to 90000. A computed one beyond them is null, since DuckDB's
  *              calendar ends with errors: its years are -290308 to 294247.
  */
+import { COLUMN_TYPE } from '../../format/schema.ts'
 import { AssertionFailed, assert, must } from '../../util/assert.ts'
 import { QUANTILES_MAX } from '../../util/limits.ts'
 import { quoteName } from '../../util/sql.ts'
@@ -16,7 +17,6 @@ import { READ_PARTS } from '../expression/functions.ts'
 import type { Select } from '../expression/select.ts'
 import type { Typed, ValueKind } from '../expression/typed.ts'
 import { type Bound, Refused } from '../expression/values.ts'
-import { sqlType } from './duckdb-values.ts'
 import { TextWorkCounter } from './text-work.ts'
 import { Binder, planLike } from './write-like.ts'
 import { timeKeySql } from './write-time-key.ts'
@@ -221,7 +221,7 @@ export class DuckdbWriter {
   }
 
   #cast(typed: Typed): string {
-    const type = sqlType(must(typed.type, 'a type'))
+    const type = COLUMN_TYPE[must(typed.type, 'a type')].duckdb
     const from = this.#one(typed)
     if (operand(typed).kind === 'json') return from
     const isText = operand(typed).kind === 'text'

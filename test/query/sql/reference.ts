@@ -1,7 +1,8 @@
 /** DuckDB over tables with the rows of the pools: it runs the text of a statement itself. */
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { expect } from 'vitest'
-import { printValue, sqlType } from '../../../src/query/duckdb/duckdb-values.ts'
+import { COLUMN_TYPE } from '../../../src/format/schema.ts'
+import { printValue } from '../../../src/query/duckdb/duckdb-values.ts'
 import { queryColumns } from '../../../src/query/expression/operand.ts'
 import type { PrintedRows } from '../../../src/query/plan/query-task.ts'
 import { STATEMENT_ROWS_MAX } from '../../../src/util/limits.ts'
@@ -20,7 +21,7 @@ export class Reference {
     await connection.run("SET TimeZone = 'UTC'")
     for (const [name, schema] of Object.entries(POOLS)) {
       const columns = queryColumns(schema)
-      const types = columns.map(column => `${quoteName(column.name)} ${sqlType(column.type)}`)
+      const types = columns.map(column => `${quoteName(column.name)} ${COLUMN_TYPE[column.type].duckdb}`)
       await connection.run(`CREATE TABLE ${quoteName(name)} (${types.join(', ')})`)
       const lines = ROWS[name]!.map(
         row => `(${columns.map(column => literal(column.type, row[column.name] ?? null)).join(', ')})`,
