@@ -264,7 +264,6 @@ describe('metrics, time ranges and pruning', () => {
       },
       timeFromUs: 0,
       timeToUs: 86_400_000_000,
-      timeIsPrimary: true,
       tenantEquals: 'acme',
     })
     expect(ask({})).toMatchObject({
@@ -312,10 +311,10 @@ describe('metrics, time ranges and pruning', () => {
         sql: expect.stringMatching(/WHERE "day" >= \$1$/),
         bounds: [{ type: 'DATE', value: '1' }],
       },
-      timeIsPrimary: false,
+      timeFromUs: null,
     })
     expect(ask({ timeRange: { timestamp: '_service_received_at', start: '1970-01-01' } })).toMatchObject({
-      timeIsPrimary: false,
+      timeFromUs: null,
     })
   })
 

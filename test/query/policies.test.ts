@@ -370,7 +370,6 @@ describe('columns outside of a policy', () => {
         select: { outputs: [{ name: 'value', value: operation('max', 'text', [secret]) }] },
         timeFromUs: null,
         timeToUs: null,
-        timeIsPrimary: true,
         tenantEquals: null,
         answer: rows => rows,
       }),

@@ -10,7 +10,7 @@ const schema = schemaOf(
   ],
   { tenant: 0 },
 )
-const NOTHING = { timeFromUs: null, timeToUs: null, timeIsPrimary: true, tenantEquals: null }
+const NOTHING = { timeFromUs: null, timeToUs: null, tenantEquals: null }
 
 function segment(meta: Partial<QuerySegment['meta']>): QuerySegment {
   const plain = {
@@ -42,7 +42,6 @@ test('W-8 only segments that cannot hold a row of the range are left out', () =>
   expect(kept({ timeFromUs: 201 })).toBe(false)
   expect(kept({ timeToUs: 101 })).toBe(true)
   expect(kept({ timeToUs: 100 })).toBe(false)
-  expect(kept({ timeFromUs: 201, timeIsPrimary: false })).toBe(true)
   expect(kept({ timeFromUs: 201 }, { timestampFromUs: null, timestampToUs: null })).toBe(true)
   expect(kept({ timeToUs: 2 ** 54 }, { timestampFromUs: 2 ** 54, timestampToUs: 2 ** 55 })).toBe(true)
 })

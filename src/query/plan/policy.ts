@@ -27,7 +27,7 @@ import type { Typed } from '../expression/typed.ts'
 import { isBadQuery, partOf, Refused, refusable, reworded } from '../expression/values.ts'
 import type { PoolPart, QueryPlan, VisibleRows } from './plan.ts'
 import { isGivenText, newContext, type PlanContext, parsedText } from './plan-context.ts'
-import { tenantOf, tenantOfCondition } from './prune-segments.ts'
+import { pruningOf } from './prune-segments.ts'
 import { loadCalendar } from './temporal.ts'
 import { type Filter, planFilters } from './where.ts'
 
@@ -102,11 +102,10 @@ function planPolicyRows(schema: PoolSchema, policy: RowPolicy, context: PlanCont
   const isAll = policy.columns.includes('*')
   const view: PoolView = isAll ? schema : { ...schema, visible: new Set(policy.columns) }
   const columns = isAll ? null : queryColumns(view).map(({ name }) => name)
-  const tenant = tenantOf(schema, filters)
   return {
     view,
     visible: columns === null && where === undefined ? undefined : { columns, where },
-    tenantEquals: tenant ?? (sql === undefined ? null : tenantOfCondition(schema, sql)),
+    tenantEquals: pruningOf(schema, where).tenantEquals,
   }
 }
 

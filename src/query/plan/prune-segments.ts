@@ -7,20 +7,18 @@
 import { type PoolSchema, ZONE_TYPES } from '../../format/schema.ts'
 import type { SegmentMeta } from '../../format/segment-meta.ts'
 import type { QuerySegment } from '../../index/index-types.ts'
-import { type PoolView, tryValue } from '../expression/operand.ts'
+import { type PoolView, timestampColumn } from '../expression/operand.ts'
 import type { Typed } from '../expression/typed.ts'
-import type { Filter } from './where.ts'
+import type { Bound } from '../expression/values.ts'
 
-/**
- * The facts by which `prune` leaves out segments. `null`: nothing is known.
- */
+const DAY_US = 86_400_000_000
+
+/** The facts by which `prune` leaves out segments. `null`: nothing is known. */
 export interface Pruning {
-  /** Inclusive, in microseconds since 1970. */
+  /** The primary timestamp is not below it, in microseconds since 1970. */
   readonly timeFromUs: number | null
-  /** Exclusive, in microseconds since 1970. */
+  /** The primary timestamp is below it, in microseconds since 1970. */
   readonly timeToUs: number | null
-  /** The range is on the primary timestamp. A range on another column prunes nothing. */
-  readonly timeIsPrimary: boolean
   readonly tenantEquals: string | null
 }
 
@@ -28,31 +26,17 @@ export interface Pruning {
 export const EVERY_SEGMENT: Pruning = {
   timeFromUs: null,
   timeToUs: null,
-  timeIsPrimary: true,
   tenantEquals: null,
 }
 
-/**
- * The tenant that every selected row has, if an EQUALS in the outermost conjunction names it; else
- * null.
- */
-export function tenantOf(view: PoolView, filters: readonly Filter[]): string | null {
-  const tenant = view.columns[view.tenant]
-  if (tenant === undefined || !ZONE_TYPES.includes(tenant.type)) return null
-  for (const filter of filters) {
-    if ((filter.or ?? []).length > 0) continue
-    if (filter.column === tenant.name && filter.operator === 'EQUALS') {
-      const bound = tryValue(tenant.type, filter.value ?? '')
-      if (bound !== undefined) return String(bound.value)
-    }
-    const inner = tenantOf(view, filter.and ?? [])
-    if (inner !== null) return inner
-  }
-  return null
+/** What a checked condition says of the rows for which it is true. */
+export function pruningOf(view: PoolView, condition: Typed | undefined): Pruning {
+  if (condition === undefined) return EVERY_SEGMENT
+  return { ...timeOfCondition(view, condition), tenantEquals: tenantOfCondition(view, condition) }
 }
 
-/** The same for a checked condition. */
-export function tenantOfCondition(view: PoolView, typed: Typed): string | null {
+/** The tenant of every row, where an equation of the outermost AND names it; else null. */
+function tenantOfCondition(view: PoolView, typed: Typed): string | null {
   const tenant = view.columns[view.tenant]
   if (tenant === undefined || !ZONE_TYPES.includes(tenant.type)) return null
   if (typed.op === 'and')
@@ -64,17 +48,18 @@ export function tenantOfCondition(view: PoolView, typed: Typed): string | null {
   return isTenant ? String(value.bound?.value) : null
 }
 
-/** The range of the primary timestamp in which every row of a checked condition is. */
-export function timeOfCondition(view: PoolView, typed: Typed): Pick<Pruning, 'timeFromUs' | 'timeToUs'> {
+type Range = Pick<Pruning, 'timeFromUs' | 'timeToUs'>
+
+/** The range of the primary timestamp in which every row is. */
+function timeOfCondition(view: PoolView, typed: Typed): Range {
   const none = { timeFromUs: null, timeToUs: null }
-  const primary = view.columns[view.timestamp]
-  if (primary?.type !== 'TIMESTAMP') return none
   if (typed.op === 'and')
     return typed.operands.map(each => timeOfCondition(view, each)).reduce(intersection, none)
   const [column, low, high = low] = typed.operands
-  const isColumn = column?.op === 'column' && column.column?.name === primary.name
-  if (!isColumn || low?.bound?.type !== 'TIMESTAMP' || high?.bound?.type !== 'TIMESTAMP') return none
-  const [from, to] = [Number(low.bound.value), Number(high.bound.value)]
+  const { name, type } = timestampColumn(view)
+  const isPrimary = column?.op === 'column' && column.column?.name === name
+  if (!isPrimary || low?.bound?.type !== type || high?.bound?.type !== type) return none
+  const [from, to] = [usOf(low.bound), usOf(high.bound)]
   switch (typed.op) {
     case '>':
     case '>=':
@@ -91,7 +76,10 @@ export function timeOfCondition(view: PoolView, typed: Typed): Pick<Pruning, 'ti
   }
 }
 
-type Range = Pick<Pruning, 'timeFromUs' | 'timeToUs'>
+/** Of a TIMESTAMP, or of the midnight of a DATE. */
+function usOf({ type, value }: Bound): number {
+  return Number(value) * (type === 'DATE' ? DAY_US : 1)
+}
 
 function intersection(a: Range, b: Range): Range {
   const later = (x: number | null, y: number | null) => (x === null || (y !== null && y > x) ? y : x)
@@ -119,7 +107,6 @@ export function prune(
 
 function mayHoldTime(pruning: Pruning, meta: SegmentMeta): boolean {
   const { timeFromUs: from, timeToUs: to } = pruning
-  if (!pruning.timeIsPrimary) return true
   if (from !== null && meta.timestampToUs !== null && meta.timestampToUs < from) return false
   if (to === null || meta.timestampFromUs === null) return true
   // Microseconds beyond 2^53 (the year 2255) are rounded, so equal numbers may stand for different

@@ -27,7 +27,7 @@ import { allOf } from '../expression/select.ts'
 import { boundValue, columnOf, operation, type Typed } from '../expression/typed.ts'
 import { type Bound, partOf, Refused, reworded } from '../expression/values.ts'
 import { isGivenText, type PlanContext, planFilterSql } from './plan-context.ts'
-import { type Pruning, tenantOf, tenantOfCondition } from './prune-segments.ts'
+import { type Pruning, pruningOf } from './prune-segments.ts'
 import { relativeRange } from './relative-time.ts'
 import { isTimeZone } from './time-zone.ts'
 
@@ -145,24 +145,13 @@ export function planWhere(
     planStored(view, () => sql('the filterSql of the metric', own.filterSql)),
     sql('filterSql', selection.filterSql),
   ]
-  let tenantEquals = tenantOf(view, filters)
-  for (const text of texts) tenantEquals ??= text === undefined ? null : tenantOfCondition(view, text)
-  return {
-    where: allOf([range.condition, condition, ...texts]),
-    range: { fromUs: range.fromUs, toUs: range.toUs },
-    pruning: {
-      timeFromUs: range.fromUs === null ? null : Number(range.fromUs),
-      timeToUs: range.toUs === null ? null : Number(range.toUs),
-      timeIsPrimary: range.isPrimary,
-      tenantEquals,
-    },
-  }
+  const where = allOf([range.condition, condition, ...texts])
+  return { where, range, pruning: pruningOf(view, where) }
 }
 
 interface PlannedRange extends RangeBounds {
   /** undefined if neither bound is given. */
   readonly condition: Typed | undefined
-  readonly isPrimary: boolean
 }
 
 /** The zone of a selection. */
@@ -186,14 +175,13 @@ function planTimeRange(
   if (!isTimeZone(zone)) throw badZone(zone)
   const { from, to } = rangeBounds(timeRange ?? {}, zone, nowMs)
   if (!isGivenText(timeRange?.timestamp) && from === null && to === null)
-    return { condition: undefined, fromUs: null, toUs: null, isPrimary: true }
+    return { condition: undefined, fromUs: null, toUs: null }
   const column = timeColumn(view, { timeRange })
   const condition = allOf([
     from === null ? undefined : side(column, '>=', from),
     to === null ? undefined : side(column, '<', to),
   ])
-  const isPrimary = column.name === timestampColumn(view).name
-  return { condition, fromUs: from, toUs: to, isPrimary }
+  return { condition, fromUs: from, toUs: to }
 }
 
 /** A relative range wins: clients send the zero time beside it. */

@@ -4,9 +4,8 @@ import { must } from '../../util/assert.ts'
 import { STATEMENT_ROWS_MAX } from '../../util/limits.ts'
 import type { SqlStatement } from '../expression/ast.ts'
 import type { PoolView } from '../expression/operand.ts'
-import type { Typed } from '../expression/typed.ts'
 import type { PlanContext } from '../plan/plan-context.ts'
-import { EVERY_SEGMENT, type Pruning, tenantOfCondition, timeOfCondition } from '../plan/prune-segments.ts'
+import { pruningOf } from '../plan/prune-segments.ts'
 import type { PrintedRows } from '../plan/query-task.ts'
 import type { Askable, PlannedQuestion } from '../plan/question.ts'
 import { type SqlDialect, StatementChecker } from './check-statement.ts'
@@ -56,10 +55,4 @@ function planSql(
     isNullable,
   }))
   return { select, commons, ...must(own, 'a pool'), others: more, answer: rows => ({ columns, rows }) }
-}
-
-function pruningOf(view: PoolView, condition: Typed | undefined): Pruning {
-  if (condition === undefined) return EVERY_SEGMENT
-  const tenantEquals = tenantOfCondition(view, condition)
-  return { ...timeOfCondition(view, condition), timeIsPrimary: true, tenantEquals }
 }
