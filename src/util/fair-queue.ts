@@ -34,6 +34,11 @@ export class FairQueue<T> {
     return true
   }
 
+  /** The number of items of a key. */
+  sizeOf(key: string): number {
+    return this.#lanes.get(key)?.length ?? 0
+  }
+
   /** The number of items of each key that has some. */
   sizes(): [key: string, items: number][] {
     return [...this.#lanes].map(([key, lane]) => [key, lane.length])

@@ -10,7 +10,7 @@
  *   W-9  The cached sets have a limit of bytes (deleted-rows-cache.ts). Sets that a query uses live
  *        until it ends. DuckDB limits the memory of a table, which ends with its connection.
  */
-import type { DuckDBDataChunk as DataChunk, DuckDBConnection } from '@duckdb/node-api'
+import type { DuckDBConnection } from '@duckdb/node-api'
 import type { QuerySegment } from '../../index/index-types.ts'
 import { DuckDBDataChunk, UINTEGER } from '../../util/duckdb.ts'
 import { CHUNK_ROWS } from '../../util/limits.ts'
@@ -92,25 +92,12 @@ export async function makeDeletedTable(
     for (const [file, { deletionVectors }] of segments.entries())
       for (const { rows } of deletionVectors)
         for (let from = 0; from < rows.length; from += CHUNK_ROWS) {
-          fillChunk(chunk, file, rows.subarray(from, from + CHUNK_ROWS))
+          // Four times as fast as value by value: an update may delete rows in many segments.
+          const numbers = [...rows.subarray(from, from + CHUNK_ROWS)]
+          chunk.setColumns([numbers.map(() => file), numbers])
           appender.appendDataChunk(chunk)
         }
   } finally {
     appender.closeSync()
   }
-}
-
-/**
- * Four times as fast as appending value by value, which matters after an update that deletes rows
- * in many segments.
- */
-function fillChunk(chunk: DataChunk, file: number, rows: Uint32Array): void {
-  chunk.rowCount = rows.length
-  const [files, numbers] = [chunk.getColumnVector(0), chunk.getColumnVector(1)]
-  for (let index = 0; index < rows.length; index++) {
-    files.setItem(index, file)
-    numbers.setItem(index, rows[index] as number)
-  }
-  files.flush()
-  numbers.flush()
 }

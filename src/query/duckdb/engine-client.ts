@@ -16,7 +16,7 @@
  * Where the system refuses memory to a process, the query that asked for it need not be the one
  * that took it: it runs again alone too. The process goes on.
  */
-
+import { setMaxListeners } from 'node:events'
 import type { Propeller } from '../../catalog/documents/model.ts'
 import type { EnsureWhole } from '../../store/check/segment-checks.ts'
 import { PROCESS_MEMORY } from '../../util/duckdb-errors.ts'
@@ -126,15 +126,6 @@ class EngineClient implements LazyEngine {
   #checking = 0
   /** Queries so far: the id of the last one. */
   #queries = 0
-  /**
-   * The unfinished queries of each client. Its signal has one listener for all of them: a document
-   * asks hundreds of questions, and Node takes more than ten listeners for a leak.
-   */
-  readonly #ofClient = new Map<AbortSignal, Set<EngineQuery>>()
-  readonly #onGone = ({ target }: Event) => {
-    for (const query of [...(this.#ofClient.get(target as AbortSignal) ?? [])])
-      if (!this.#main.cancel(query, CLIENT_GONE)) this.#penalty.cancel(query, CLIENT_GONE)
-  }
   readonly parse = textParser<Expression>('expression', text =>
     this.#twice(process => process.call('parse', text)),
   )
@@ -219,19 +210,13 @@ class EngineClient implements LazyEngine {
   #listen(query: EngineQuery): () => void {
     const { gone } = query
     if (gone === undefined) return () => {}
-    const known = this.#ofClient.get(gone)
-    const queries = known ?? new Set<EngineQuery>()
-    queries.add(query)
-    if (known === undefined) {
-      this.#ofClient.set(gone, queries)
-      gone.addEventListener('abort', this.#onGone)
+    const cancel = () => {
+      if (!this.#main.cancel(query, CLIENT_GONE)) this.#penalty.cancel(query, CLIENT_GONE)
     }
-    return () => {
-      queries.delete(query)
-      if (queries.size > 0) return
-      this.#ofClient.delete(gone)
-      gone.removeEventListener('abort', this.#onGone)
-    }
+    // A document asks hundreds of questions, and Node takes more than ten listeners for a leak.
+    setMaxListeners(0, gone)
+    gone.addEventListener('abort', cancel)
+    return () => gone.removeEventListener('abort', cancel)
   }
 
   /**

@@ -81,12 +81,8 @@ export class EngineLane {
   readonly #again: EngineQuery[] = []
   readonly #waiting: FairQueue<EngineQuery>
   readonly #runs = new Map<EngineQuery, Run>()
-  /** Running queries by application. */
-  readonly #runningOf = new Map<string, number>()
   /** Processes that were ended because of these queries. */
   readonly #culprits = new WeakMap<EngineCallee, EngineQuery>()
-  #running = 0
-  #longRunning = 0
   #idle: NodeJS.Timeout | undefined
   #ended: Unavailable | undefined
 
@@ -105,7 +101,7 @@ export class EngineLane {
   }
 
   get running(): number {
-    return this.#running
+    return this.#runs.size
   }
 
   get waiting(): number {
@@ -195,26 +191,16 @@ export class EngineLane {
   /** True while the process and the application have room for the query. */
   #mayRun(query: EngineQuery): boolean {
     const { runningMax, queriesMaxOf } = this.#options
-    if (this.#process.open === undefined || this.#running >= runningMax) return false
-    if (isLong(query) && this.#longRunning >= Math.max(1, runningMax - 1)) return false
-    return (this.#runningOf.get(query.fairKey) ?? 0) < queriesMaxOf(query.fairKey)
-  }
-
-  #count(query: EngineQuery, change: 1 | -1): void {
-    const { fairKey } = query
-    this.#running += change
-    if (isLong(query)) this.#longRunning += change
-    const count = (this.#runningOf.get(fairKey) ?? 0) + change
-    if (count === 0) this.#runningOf.delete(fairKey)
-    else this.#runningOf.set(fairKey, count)
+    const running = [...this.#runs.keys()]
+    if (this.#process.open === undefined || running.length >= runningMax) return false
+    if (isLong(query) && running.filter(isLong).length >= Math.max(1, runningMax - 1)) return false
+    return running.filter(({ fairKey }) => fairKey === query.fairKey).length < queriesMaxOf(query.fairKey)
   }
 
   /** Runs a query, then those that wait for its slot. */
   async #start(query: EngineQuery): Promise<void> {
     this.#endWait(query)
-    this.#count(query, 1)
     const end = await this.#run(query)
-    this.#count(query, -1)
     this.#options.onEnd(query, end, this.#options.name)
     if (this.#ended === undefined) this.#startWaiting()
   }
@@ -269,7 +255,7 @@ export class EngineLane {
   #restLater(): void {
     const { idleMs, endMsMax } = this.#options
     clearTimeout(this.#idle)
-    if (idleMs === undefined || this.#running + this.waiting > 0) return
+    if (idleMs === undefined || this.running + this.waiting > 0) return
     this.#idle = setTimeout(() => this.#process.rest(endMsMax), idleMs)
     this.#idle.unref()
   }

@@ -32,7 +32,6 @@ export function textParser<Tree>(
 
 interface Waiter<T> {
   readonly text: string
-  readonly fairKey: string
   readonly resolve: (answer: Promise<T>) => void
 }
 
@@ -40,7 +39,6 @@ interface Waiter<T> {
 export class ParseQueue<T> {
   readonly #parse: (text: string) => Promise<T>
   readonly #waiting = new FairQueue<Waiter<T>>(EXPRESSIONS_PARSING_MAX)
-  readonly #waitingOf = new Map<string, number>()
   #isBusy = false
 
   constructor(parse: (text: string) => Promise<T>) {
@@ -50,10 +48,9 @@ export class ParseQueue<T> {
   /** The parser's answer. Rejects with its error, or Unavailable (`queue_full`). */
   run(text: string, fairKey: string): Promise<T> {
     return new Promise(resolve => {
-      const isFull = (this.#waitingOf.get(fairKey) ?? 0) >= EXPRESSIONS_PARSING_MAX / 2
-      if (isFull || !this.#waiting.tryPush(fairKey, { text, fairKey, resolve }))
+      const isFull = this.#waiting.sizeOf(fairKey) >= EXPRESSIONS_PARSING_MAX / 2
+      if (isFull || !this.#waiting.tryPush(fairKey, { text, resolve }))
         throw new Unavailable('queue_full', 'too many SQL texts are waiting')
-      this.#count(fairKey, 1)
       if (!this.#isBusy) void this.#work()
     })
   }
@@ -61,18 +58,11 @@ export class ParseQueue<T> {
   async #work(): Promise<void> {
     this.#isBusy = true
     for (let next = this.#waiting.tryShift(); next !== undefined; next = this.#waiting.tryShift()) {
-      this.#count(next.fairKey, -1)
       const answer = this.#parse(next.text)
       next.resolve(answer)
       await answer.catch(() => undefined) // the waiter gets the failure
     }
     this.#isBusy = false
-  }
-
-  #count(fairKey: string, change: 1 | -1): void {
-    const count = (this.#waitingOf.get(fairKey) ?? 0) + change
-    if (count === 0) this.#waitingOf.delete(fairKey)
-    else this.#waitingOf.set(fairKey, count)
   }
 }
 
