@@ -29,8 +29,8 @@ serve<EngineCalls>(
       return done
     },
     cancel: id => opened?.cancel(id),
-    parse: text => engine().parse(text),
-    parseStatement: text => engine().parseStatement(text),
+    parse: text => engine().parser.parse(text),
+    parseStatement: text => engine().parser.parseStatement(text),
     forget: files => {
       vectors.forget(files)
       engine().forget(files)

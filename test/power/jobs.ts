@@ -45,7 +45,7 @@ export class JobLife {
       },
       engine: {
         run: async task => (await this.#opened()).run(task),
-        parse: async text => (await this.#opened()).parse(text),
+        parse: async text => (await this.#opened()).parser.parse(text),
       },
       temporaryFolder: server.paths.temporary,
       onRows: () => undefined,

@@ -115,7 +115,7 @@ function asked<Query>(question: Askable<Query>, query: Query): Ask {
 
 function statement(text: string, poolOf = [0, 0, 0]): Ask {
   return async pools => {
-    const parsed = await engine.parseStatement(text)
+    const parsed = await engine.parser.parseStatement(text)
     if ('badRequest' in parsed) throw new Error(parsed.badRequest)
     return await asked(sqlQuestion as Askable<SqlQuestion>, {
       statement: parsed,
@@ -237,7 +237,7 @@ beforeAll(async () => {
   engine = await Engine.open(settings)
   closers.push(() => engine.close())
   parse = async texts =>
-    new Map(await Promise.all(texts.map(async text => [text, await engine.parse(text)] as const)))
+    new Map(await Promise.all(texts.map(async text => [text, await engine.parser.parse(text)] as const)))
   const [a, b, old] = [await write(0, false), await write(1, false), await write(2, true)]
   const names = ['_service_received_at', '_service_payload', ...schema.columns.map(({ name }) => name)]
   const columns = new Set(names)

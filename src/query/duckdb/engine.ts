@@ -22,8 +22,6 @@ import { tryNative } from '../../util/native.ts'
 import { quoteText } from '../../util/sql.ts'
 import { rawColumn, textBytes, wholeTexts } from '../arrow/duckdb-vectors.ts'
 import { copyBatches } from '../arrow/record-batches.ts'
-import type { Expression, SqlStatement } from '../expression/ast.ts'
-import type { BadQuery } from '../expression/values.ts'
 import type {
   CopyTarget,
   ParquetTarget,
@@ -82,7 +80,8 @@ type Row = readonly (string | null)[]
 export class Engine {
   readonly #instances: DuckdbInstances
   readonly #sets: DeletedRowSets | undefined
-  readonly #parser: SqlParser
+  /** Of users' SQL. */
+  readonly parser: SqlParser
   readonly #settings: EngineSettings
   readonly #running = new Set<Running>()
   /** By id of a query that is about to run: true where it was cancelled meanwhile. */
@@ -97,7 +96,7 @@ export class Engine {
     this.#instances = instances
     const native = tryNative<NativeLiveRows>(settings.kernel)
     this.#sets = native && new DeletedRowSets(native, settings.deletionVectorBytesMax)
-    this.#parser = parser
+    this.parser = parser
     this.#settings = settings
     this.#room = new RoomGuard(settings.temporaryFolder)
   }
@@ -175,18 +174,6 @@ export class Engine {
     for (const running of this.#running) if (running.id === id) interrupt(running, 'client_gone')
   }
 
-  /**
-   * The expression of a user's SQL text, or BadQuery. Rejects with Unavailable (`query_memory`).
-   */
-  parse(text: string): Promise<Expression | BadQuery> {
-    return this.#parser.parse(text)
-  }
-
-  /** The same for a whole SELECT. */
-  parseStatement(text: string): Promise<SqlStatement | BadQuery> {
-    return this.#parser.parseStatement(text)
-  }
-
   /** Drops the deleted rows of these files. No manifest names them any more. */
   forget(files: readonly string[]): void {
     this.#sets?.forget(files)
@@ -201,7 +188,7 @@ export class Engine {
   /** No query may run any more. */
   async close(): Promise<void> {
     assert(this.#running.size === 0, 'no query runs when the engine closes')
-    this.#parser.close()
+    this.parser.close()
     await this.#instances.close()
   }
 
@@ -270,7 +257,12 @@ export class Engine {
     const { work = [] } = task.statement
     await this.#chunkWork.check(running.connection, work, files, () => throwIfStopped(running))
     const { copyTo } = task
-    if (copyTo !== undefined) this.#checkTarget(copyTo)
+    const { temporaryFolder, outputFolder } = this.#settings
+    if (copyTo !== undefined)
+      assert(
+        [temporaryFolder, outputFolder].includes(dirname(copyTo.file)),
+        'copies go to the folders for them',
+      )
     const isCopy = copyTo?.format === 'parquet'
     const prepared = await running.connection.prepare(isCopy ? parquetCopySql(select, copyTo) : select)
     try {
@@ -291,11 +283,6 @@ export class Engine {
     } finally {
       prepared.destroySync()
     }
-  }
-
-  #checkTarget({ file }: CopyTarget): void {
-    const { temporaryFolder, outputFolder } = this.#settings
-    assert([temporaryFolder, outputFolder].includes(dirname(file)), 'copies go to the folders for them')
   }
 }
 

@@ -5,7 +5,7 @@
  *
  *   W-11  A hostile text may take some ms, which the main thread must not spend.
  */
-import type { DuckDBConnection, DuckDBInstance, DuckDBPreparedStatement } from '@duckdb/node-api'
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { isOutOfMemory } from '../../util/duckdb-errors.ts'
 import { Unavailable } from '../../util/errors.ts'
 import type { Expression, SqlStatement } from '../expression/ast.ts'
@@ -29,49 +29,34 @@ const KEYWORD_CHARACTERS_MAX = 40
 const BEFORE = 'SELECT ('
 const AFTER = '\n)'
 
-/** Parses one text at a time, on a connection of its own. */
+/** Parses texts on a connection of its own. The main thread sends few at a time (parse-texts.ts). */
 export class SqlParser {
   readonly #connection: DuckDBConnection
-  readonly #statement: DuckDBPreparedStatement
   /** In lower case: those that are no name without double quotes. */
   readonly #keywords: ReadonlySet<string>
-  /** The end of the queue. */
-  #lastTurn: Promise<unknown> = Promise.resolve()
 
-  private constructor(
-    connection: DuckDBConnection,
-    statement: DuckDBPreparedStatement,
-    keywords: readonly string[],
-  ) {
+  private constructor(connection: DuckDBConnection, keywords: readonly string[]) {
     this.#connection = connection
-    this.#statement = statement
     this.#keywords = new Set(keywords.filter(word => !COMMON.includes(word)))
   }
 
   static async open(instance: DuckDBInstance): Promise<SqlParser> {
     const connection = await instance.connect()
     const keywords = (await (await connection.run(KEYWORDS)).getRows()).map(([word]) => String(word))
-    return new SqlParser(connection, await connection.prepare(PARSE), keywords)
+    return new SqlParser(connection, keywords)
   }
 
   /** The tree of one expression, or BadQuery. Rejects with Unavailable if there is no memory. */
   parse(text: string): Promise<Expression | BadQuery> {
-    return this.#inTurn(() => this.#parse(text, 'expression', `${BEFORE}${text}${AFTER}`, ExpressionReader))
+    return this.#parse(text, 'expression', `${BEFORE}${text}${AFTER}`, ExpressionReader)
   }
 
   /** The tree of one SELECT, or BadQuery. Rejects with Unavailable if there is no memory. */
   parseStatement(text: string): Promise<SqlStatement | BadQuery> {
-    return this.#inTurn(() => this.#parse(text, 'statement', text, StatementReader))
-  }
-
-  #inTurn<T>(parse: () => Promise<T>): Promise<T> {
-    const turn = this.#lastTurn.then(parse)
-    this.#lastTurn = turn.catch(() => undefined) // the caller gets the failure
-    return turn
+    return this.#parse(text, 'statement', text, StatementReader)
   }
 
   close(): void {
-    this.#statement.destroySync()
     this.#connection.closeSync()
   }
 
@@ -106,8 +91,7 @@ export class SqlParser {
 
   async #serialize(sql: string): Promise<string | BadQuery> {
     try {
-      this.#statement.bindVarchar(1, sql)
-      const rows = await (await this.#statement.run()).getRows()
+      const rows = await (await this.#connection.run(PARSE, [sql])).getRows()
       const [answer] = rows[0] ?? []
       if (typeof answer === 'string') return answer
     } catch (error) {
