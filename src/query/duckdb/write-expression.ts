@@ -15,52 +15,18 @@ import { quoteName } from '../../util/sql.ts'
 import type { IntervalUnit } from '../expression/ast.ts'
 import { READ_PARTS } from '../expression/functions.ts'
 import type { Select } from '../expression/select.ts'
-import type { Typed, ValueKind } from '../expression/typed.ts'
+import { type Typed, typeOfKind } from '../expression/typed.ts'
 import { type Bound, Refused } from '../expression/values.ts'
 import { TextWorkCounter } from './text-work.ts'
 import { Binder, planLike } from './write-like.ts'
 import { timeKeySql } from './write-time-key.ts'
 
-/** Operations that are a function of the same name, or of this one. */
-const FUNCTIONS: Readonly<Record<string, string>> = {
-  coalesce: 'COALESCE',
-  greatest: 'GREATEST',
-  least: 'LEAST',
-  lower: 'lower',
-  upper: 'upper',
-  trim: 'trim',
-  ltrim: 'ltrim',
-  rtrim: 'rtrim',
-  length: 'length',
-  concat: 'concat',
-  starts_with: 'starts_with',
-  ends_with: 'ends_with',
-  contains: 'contains',
-  min: 'MIN',
-  max: 'MAX',
-  count: 'COUNT',
-}
-const COMPARISONS: Readonly<Record<string, string>> = {
-  DISTINCT_FROM: 'IS DISTINCT FROM',
-  NOT_DISTINCT_FROM: 'IS NOT DISTINCT FROM',
-  '=': '=',
-  '<>': '<>',
-  '<': '<',
-  '<=': '<=',
-  '>': '>',
-  '>=': '>=',
-}
-const NULL_TYPES: Readonly<Record<ValueKind, string>> = {
-  boolean: 'BOOLEAN',
-  text: 'VARCHAR',
-  integer: 'BIGINT',
-  real: 'DOUBLE',
-  date: 'DATE',
-  instant: 'TIMESTAMP',
-  json: 'VARCHAR',
-  interval: 'INTERVAL',
-  null: 'BOOLEAN',
-}
+/** Operations that are a function of this name. */
+const UPPER_CASE: readonly string[] = ['coalesce', 'greatest', 'least', 'min', 'max', 'count']
+const LOWER_CASE: ReadonlySet<string> = new Set(
+  'lower upper trim ltrim rtrim length concat starts_with ends_with contains'.split(' '),
+)
+const COMPARISONS: ReadonlySet<string> = new Set(['=', '<>', '<', '<=', '>', '>='])
 const DEVIATIONS: readonly string[] = ['stddev_samp', 'stddev_pop', 'var_samp', 'var_pop']
 /** Beyond it DuckDB's squares overflow, which is an error there. */
 const DEVIATION_MAX = '1e150'
@@ -125,11 +91,13 @@ export class DuckdbWriter {
 
   #plain(typed: Typed): string {
     const { op, operands } = typed
-    const name = FUNCTIONS[op]
-    if (name !== undefined) return `${name}(${this.#all(operands).join(', ')})`
-    const comparison = COMPARISONS[op]
-    if (comparison !== undefined) return `(${this.#all(operands).join(` ${comparison} `)})`
+    if (LOWER_CASE.has(op)) return `${op}(${this.#all(operands).join(', ')})`
+    if (UPPER_CASE.includes(op)) return `${op.toUpperCase()}(${this.#all(operands).join(', ')})`
+    if (COMPARISONS.has(op)) return `(${this.#all(operands).join(` ${op} `)})`
     switch (op) {
+      case 'DISTINCT_FROM':
+      case 'NOT_DISTINCT_FROM':
+        return `(${this.#all(operands).join(` IS ${op.replaceAll('_', ' ')} `)})`
       case 'column':
         return columnSql(typed)
       case 'output':
@@ -143,7 +111,7 @@ export class DuckdbWriter {
       case 'value':
         return this.#binder.bind(must(typed.bound, 'a value'))
       case 'null':
-        return `NULL::${NULL_TYPES[typed.kind]}`
+        return `NULL::${typed.kind === 'null' ? 'BOOLEAN' : COLUMN_TYPE[typeOfKind(typed.kind)].duckdb}`
       case 'and':
       case 'or':
         return `(${this.#all(operands).join(` ${op.toUpperCase()} `)})`

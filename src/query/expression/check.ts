@@ -50,11 +50,7 @@ export interface Names {
 
 /** A condition on rows. Throws Refused. */
 export function checkCondition(expression: Expression, options: CheckOptions): Typed {
-  const condition = new Checker(options, 'filter', columnsOf(options.view)).check(expression)
-  if (condition.kind === 'null') return nullOf('boolean')
-  if (condition.kind !== 'boolean')
-    throw new Refused(`a condition is needed, and this is a value of type ${condition.kind}`)
-  return condition
+  return new Checker(options, 'filter', columnsOf(options.view)).condition(expression)
 }
 
 /**
@@ -168,7 +164,7 @@ export class Checker implements CallChecker {
     const condition = this.check(expression)
     if (condition.kind === 'null') return nullOf('boolean')
     if (condition.kind !== 'boolean')
-      throw new Refused(`a condition is needed where there is a value of type ${condition.kind}`)
+      throw new Refused(`a condition is needed, and this is a value of type ${condition.kind}`)
     return condition
   }
 

@@ -62,95 +62,67 @@ type DatePart = (typeof DATE_PARTS)[number]
 /** Parts for date_part and EXTRACT alone. */
 export const READ_PARTS = [...DATE_PARTS, 'dow', 'isodow', 'doy', 'epoch'] as const
 
-const AGGREGATES: readonly FunctionSpec[] = [
-  { names: ['count'], arguments: ['any'], op: 'count', result: 'integer' },
+/** A function whose operation has its first name, unless `op` says it. */
+type Listed = Omit<FunctionSpec, 'op'> & Partial<Pick<FunctionSpec, 'op'>>
+
+const AGGREGATES: readonly Listed[] = [
+  { names: ['count'], arguments: ['any'], result: 'integer' },
   { names: ['count_star'], arguments: [], op: 'count_rows', result: 'integer' },
-  {
-    names: ['count_distinct', 'countdistinct', 'uniq', 'uniqexact'],
-    arguments: ['any'],
-    op: 'count_distinct',
-    result: 'integer',
-  },
-  { names: ['sum'], arguments: ['number'], op: 'sum', result: 'same' },
+  { names: ['count_distinct', 'countdistinct', 'uniq', 'uniqexact'], arguments: ['any'], result: 'integer' },
+  { names: ['sum'], arguments: ['number'], result: 'same' },
   { names: ['avg', 'average', 'mean'], arguments: ['number'], op: 'average', result: 'real' },
-  { names: ['min'], arguments: ['plain'], op: 'min', result: 'same' },
-  { names: ['max'], arguments: ['plain'], op: 'max', result: 'same' },
+  { names: ['min'], arguments: ['plain'], result: 'same' },
+  { names: ['max'], arguments: ['plain'], result: 'same' },
   { names: ['median'], arguments: ['number'], op: 'quantile', result: 'real', number: 0.5 },
-  {
-    names: ['quantile', 'quantile_cont'],
-    arguments: ['number', 'fraction'],
-    op: 'quantile',
-    result: 'real',
-  },
+  { names: ['quantile', 'quantile_cont'], arguments: ['number', 'fraction'], result: 'real' },
   {
     names: ['stddev', 'stddev_samp', 'stddevsamp'],
     arguments: ['number'],
     op: 'stddev_samp',
     result: 'real',
   },
-  { names: ['stddev_pop', 'stddevpop'], arguments: ['number'], op: 'stddev_pop', result: 'real' },
+  { names: ['stddev_pop', 'stddevpop'], arguments: ['number'], result: 'real' },
   { names: ['variance', 'var_samp', 'varsamp'], arguments: ['number'], op: 'var_samp', result: 'real' },
-  { names: ['var_pop', 'varpop'], arguments: ['number'], op: 'var_pop', result: 'real' },
-  {
-    names: ['countif', 'count_if'],
-    arguments: ['boolean'],
-    op: 'count_rows',
-    result: 'integer',
-    hasCondition: true,
-  },
-  {
-    names: ['uniqif'],
-    arguments: ['any', 'boolean'],
-    op: 'count_distinct',
-    result: 'integer',
-    hasCondition: true,
-  },
-  { names: ['sumif'], arguments: ['number', 'boolean'], op: 'sum', result: 'same', hasCondition: true },
-  { names: ['avgif'], arguments: ['number', 'boolean'], op: 'average', result: 'real', hasCondition: true },
-  { names: ['minif'], arguments: ['plain', 'boolean'], op: 'min', result: 'same', hasCondition: true },
-  { names: ['maxif'], arguments: ['plain', 'boolean'], op: 'max', result: 'same', hasCondition: true },
+  { names: ['var_pop', 'varpop'], arguments: ['number'], result: 'real' },
+  ...withCondition([
+    { names: ['countif', 'count_if'], arguments: [], op: 'count_rows', result: 'integer' },
+    { names: ['uniqif'], arguments: ['any'], op: 'count_distinct', result: 'integer' },
+    { names: ['sumif'], arguments: ['number'], op: 'sum', result: 'same' },
+    { names: ['avgif'], arguments: ['number'], op: 'average', result: 'real' },
+    { names: ['minif'], arguments: ['plain'], op: 'min', result: 'same' },
+    { names: ['maxif'], arguments: ['plain'], op: 'max', result: 'same' },
+  ]),
 ]
 
-const SCALARS: readonly FunctionSpec[] = [
-  { names: ['abs'], arguments: ['number'], op: 'abs', result: 'same' },
-  { names: ['round'], arguments: ['number', 'digits'], optional: 1, op: 'round', result: 'real' },
-  { names: ['floor'], arguments: ['number'], op: 'floor', result: 'real' },
-  { names: ['ceil', 'ceiling'], arguments: ['number'], op: 'ceil', result: 'real' },
-  { names: ['coalesce', 'ifnull'], arguments: ['same'], repeats: true, op: 'coalesce', result: 'same' },
-  { names: ['nullif'], arguments: ['same', 'same'], op: 'nullif', result: 'same' },
-  { names: ['greatest'], arguments: ['same'], repeats: true, op: 'greatest', result: 'same' },
-  { names: ['least'], arguments: ['same'], repeats: true, op: 'least', result: 'same' },
-  { names: ['lower', 'lcase'], arguments: ['text'], op: 'lower', result: 'text' },
-  { names: ['upper', 'ucase'], arguments: ['text'], op: 'upper', result: 'text' },
-  { names: ['trim'], arguments: ['text'], op: 'trim', result: 'text' },
-  { names: ['ltrim'], arguments: ['text'], op: 'ltrim', result: 'text' },
-  { names: ['rtrim'], arguments: ['text'], op: 'rtrim', result: 'text' },
-  { names: ['length', 'char_length', 'len'], arguments: ['text'], op: 'length', result: 'integer' },
-  {
-    names: ['substring', 'substr'],
-    arguments: ['text', 'integer', 'integer'],
-    optional: 1,
-    op: 'substring',
-    result: 'text',
-  },
-  { names: ['concat'], arguments: ['text'], repeats: true, op: 'concat', result: 'text' },
-  { names: ['||'], arguments: ['text', 'text'], op: '||', result: 'text' },
-  { names: ['starts_with', 'startswith'], arguments: ['text', 'text'], op: 'starts_with', result: 'boolean' },
-  { names: ['ends_with', 'endswith'], arguments: ['text', 'text'], op: 'ends_with', result: 'boolean' },
-  { names: ['contains'], arguments: ['text', 'search'], op: 'contains', result: 'boolean' },
+const SCALARS: readonly Listed[] = [
+  { names: ['abs'], arguments: ['number'], result: 'same' },
+  { names: ['round'], arguments: ['number', 'digits'], optional: 1, result: 'real' },
+  { names: ['floor'], arguments: ['number'], result: 'real' },
+  { names: ['ceil', 'ceiling'], arguments: ['number'], result: 'real' },
+  { names: ['coalesce', 'ifnull'], arguments: ['same'], repeats: true, result: 'same' },
+  { names: ['nullif'], arguments: ['same', 'same'], result: 'same' },
+  { names: ['greatest'], arguments: ['same'], repeats: true, result: 'same' },
+  { names: ['least'], arguments: ['same'], repeats: true, result: 'same' },
+  { names: ['lower', 'lcase'], arguments: ['text'], result: 'text' },
+  { names: ['upper', 'ucase'], arguments: ['text'], result: 'text' },
+  { names: ['trim'], arguments: ['text'], result: 'text' },
+  { names: ['ltrim'], arguments: ['text'], result: 'text' },
+  { names: ['rtrim'], arguments: ['text'], result: 'text' },
+  { names: ['length', 'char_length', 'len'], arguments: ['text'], result: 'integer' },
+  { names: ['substring', 'substr'], arguments: ['text', 'integer', 'integer'], optional: 1, result: 'text' },
+  { names: ['concat'], arguments: ['text'], repeats: true, result: 'text' },
+  { names: ['||'], arguments: ['text', 'text'], result: 'text' },
+  { names: ['starts_with', 'startswith'], arguments: ['text', 'text'], result: 'boolean' },
+  { names: ['ends_with', 'endswith'], arguments: ['text', 'text'], result: 'boolean' },
+  { names: ['contains'], arguments: ['text', 'search'], result: 'boolean' },
 ]
 
-const TIMES: readonly FunctionSpec[] = [
-  { names: ['now', 'current_timestamp'], arguments: [], op: 'now', result: 'instant' },
-  { names: ['today', 'current_date'], arguments: [], op: 'today', result: 'date' },
-  { names: ['date_trunc', 'datetrunc'], arguments: ['part', 'time'], op: 'date_trunc', result: 'instant' },
-  { names: ['date_part', 'datepart'], arguments: ['part', 'time'], op: 'date_part', result: 'integer' },
-  {
-    names: ['date_diff', 'datediff'],
-    arguments: ['part', 'time', 'time'],
-    op: 'date_diff',
-    result: 'integer',
-  },
+const TIMES: readonly Listed[] = [
+  { names: ['now', 'current_timestamp'], arguments: [], result: 'instant' },
+  { names: ['today', 'current_date'], arguments: [], result: 'date' },
+  { names: ['date_trunc', 'datetrunc'], arguments: ['part', 'time'], result: 'instant' },
+  { names: ['date_part', 'datepart'], arguments: ['part', 'time'], result: 'integer' },
+  { names: ['date_diff', 'datediff'], arguments: ['part', 'time', 'time'], result: 'integer' },
   ...part('date_trunc', 'instant', {
     minute: ['tostartofminute'],
     hour: ['tostartofhour'],
@@ -172,7 +144,7 @@ const TIMES: readonly FunctionSpec[] = [
   }),
 ]
 
-const CONVERSIONS: readonly FunctionSpec[] = [
+const CONVERSIONS: readonly Listed[] = [
   conversion('tostring', 'STRING'),
   conversion('toint32', 'INT32'),
   conversion('toint64', 'INT64'),
@@ -181,7 +153,7 @@ const CONVERSIONS: readonly FunctionSpec[] = [
   conversion('todatetime', 'TIMESTAMP'),
 ]
 
-const JSON_FUNCTIONS: readonly FunctionSpec[] = [
+const JSON_FUNCTIONS: readonly Listed[] = [
   { names: ['->>', 'json_extract_string'], arguments: ['json', 'path'], op: 'json_text', result: 'text' },
   { names: ['->', 'json_extract'], arguments: ['json', 'path'], op: 'json_value', result: 'json' },
   ...(
@@ -192,7 +164,7 @@ const JSON_FUNCTIONS: readonly FunctionSpec[] = [
       ['jsonextractbool', 'BOOLEAN', 'boolean'],
     ] as const
   ).map(
-    ([name, type, result]): FunctionSpec => ({
+    ([name, type, result]): Listed => ({
       names: [name],
       arguments: ['json', 'path'],
       repeats: true,
@@ -203,11 +175,16 @@ const JSON_FUNCTIONS: readonly FunctionSpec[] = [
   ),
 ]
 
-function part(
-  op: string,
-  result: ValueKind,
-  names: Partial<Record<DatePart, readonly string[]>>,
-): FunctionSpec[] {
+/** ClickHouse's aggregates over rows for which a further argument is true. */
+function withCondition(aggregates: readonly Listed[]): Listed[] {
+  return aggregates.map(spec => ({
+    ...spec,
+    arguments: [...spec.arguments, 'boolean'],
+    hasCondition: true,
+  }))
+}
+
+function part(op: string, result: ValueKind, names: Partial<Record<DatePart, readonly string[]>>): Listed[] {
   return Object.entries(names).map(([word, list]) => ({
     names: list,
     arguments: ['time'],
@@ -217,7 +194,7 @@ function part(
   }))
 }
 
-function conversion(name: string, type: ColumnType): FunctionSpec {
+function conversion(name: string, type: ColumnType): Listed {
   return { names: [name], arguments: ['any'], op: 'cast', result: 'same', type }
 }
 
@@ -228,7 +205,7 @@ export const FUNCTIONS: readonly FunctionSpec[] = [
   ...TIMES,
   ...CONVERSIONS,
   ...JSON_FUNCTIONS,
-]
+].map(spec => ({ op: spec.names[0] ?? '', ...spec }))
 
 const BY_NAME: ReadonlyMap<string, FunctionSpec> = new Map(
   FUNCTIONS.flatMap(spec => spec.names.map(name => [name, spec] as const)),
@@ -238,7 +215,9 @@ export function functionOf(name: string): FunctionSpec | undefined {
   return BY_NAME.get(name)
 }
 
-const AGGREGATE_OPS: ReadonlySet<string> = new Set(AGGREGATES.map(({ op }) => op))
+const AGGREGATE_OPS: ReadonlySet<string> = new Set(
+  FUNCTIONS.filter(spec => spec.isAggregate).map(({ op }) => op),
+)
 
 /** The expression with every aggregate over only those rows for which the condition is true. */
 export function withFilter(typed: Typed, condition: Typed): Typed {
