@@ -18,7 +18,7 @@ import type { QueryPlan } from './plan/plan.ts'
 import { isGivenText, newContext, type PlanContext, parsedText } from './plan/plan-context.ts'
 import type { ParseTexts } from './plan/policy.ts'
 import type { Statement } from './plan/statement.ts'
-import { loadCalendar } from './plan/temporal.ts'
+import { loadTemporal } from './plan/time-zone.ts'
 import { type Filter, planWhere, selectionTexts } from './plan/where.ts'
 
 /** What a job does with the rows that match: it deletes them where `set` is empty. */
@@ -45,7 +45,7 @@ export async function planRowChanges(
   nowMs: number,
   parse: ParseTexts,
 ): Promise<PlannedChanges | BadQuery> {
-  await loadCalendar()
+  await loadTemporal()
   const texts = [...selectionTexts(changes), ...changes.set.map(({ expression }) => expression)]
   const context = newContext(nowMs, await parse(texts.filter(isGivenText)))
   return refusable(() => planParsed(schema, changes, beforeSequence, context))

@@ -1,10 +1,9 @@
 /** Random percentiles over random rows, against plain JavaScript; and what is refused. */
 import { afterAll, expect, test } from 'vitest'
 import { duckdb } from '../../src/query/duckdb/write-statement.ts'
-import type { BadQuery } from '../../src/query/expression/values.ts'
+import { type BadQuery, refusable } from '../../src/query/expression/values.ts'
 import { type PercentileQuery, percentile } from '../../src/query/plan/percentile.ts'
 import { newContext } from '../../src/query/plan/plan-context.ts'
-import { readQuestion } from '../../src/query/plan/question.ts'
 import { PERCENTILE_FRACTIONS_MAX } from '../../src/util/limits.ts'
 import { newSeed, randomFrom } from '../util/random.ts'
 import * as model from './metric-model.ts'
@@ -100,7 +99,7 @@ test('fractions are 1 to 20, each 0 to 1', () => {
     throw new Error('a percentile is of no metric')
   }
   const read = (fractions: readonly number[]) =>
-    readQuestion(percentile, { dataPool: { name: 'p' }, columnName: 'n', fractions }, noMetric)
+    refusable(() => percentile.read({ dataPool: { name: 'p' }, columnName: 'n', fractions }, noMetric))
   const many = (length: number) => Array.from({ length }, () => 0.5)
   for (const right of [[0], [1], [0.5, 0.5], many(20)])
     expect(read(right)).toMatchObject({ query: { fractions: right }, isPredefined: false })

@@ -5,10 +5,10 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { Refused } from '../../src/query/expression/values.ts'
 import { relativeRange } from '../../src/query/plan/relative-time.ts'
-import { loadCalendar } from '../../src/query/plan/temporal.ts'
+import { loadTemporal } from '../../src/query/plan/time-zone.ts'
 import { randomFrom } from '../util/random.ts'
 
-beforeAll(loadCalendar)
+beforeAll(async () => void (await loadTemporal()))
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE

@@ -4,6 +4,7 @@
  */
 import type { Metric, Pool } from '../../catalog/documents/model.ts'
 import type { Answered } from '../../query/ask.ts'
+import { refusable } from '../../query/expression/values.ts'
 import { counter } from '../../query/plan/counter.ts'
 import { dataGrid } from '../../query/plan/data-grid.ts'
 import { leaderboard } from '../../query/plan/leaderboard.ts'
@@ -17,7 +18,6 @@ import {
   type PoolReference,
   type Question,
   type Reader,
-  readQuestion,
 } from '../../query/plan/question.ts'
 import { recordsByUniqueId } from '../../query/plan/records-by-unique-id.ts'
 import { type ColumnQuery, columnRange, columnValues, uniqueValuesOf } from '../../query/plan/statistics.ts'
@@ -61,7 +61,7 @@ export async function answerQuestion<Input, Query, Answer>(
 ): Promise<Answer & { readonly query: QueryInfo }> {
   context.budget.query(input)
   await context.slices.step()
-  const read = readQuestion(question, input as Input, reference => findMetric(reference, context))
+  const read = refusable(() => question.read(input as Input, reference => findMetric(reference, context)))
   if ('badRequest' in read) throw badRequest(read.badRequest)
   const pool = poolToQuery(read.pool, context, read.isPredefined)
   for (const other of read.alsoOf ?? [])

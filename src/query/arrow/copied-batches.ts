@@ -12,7 +12,7 @@ import { MessageHeader } from 'apache-arrow'
 import { Message, type RecordBatch } from 'apache-arrow/ipc/metadata/message'
 import { MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow.ts'
 import { must } from '../../util/assert.ts'
-import { type Disk, disk, type FileHandle } from '../../util/disk.ts'
+import { disk, type FileHandle } from '../../util/disk.ts'
 import { Damaged } from '../../util/errors.ts'
 import { moved, serve } from '../../util/thread-server.ts'
 import { schemaMessage } from './arrow-schema.ts'
@@ -69,11 +69,10 @@ async function openLines(copied: CopiedFile, { format, columns }: ExportText): P
 
 /** Opens a copy. The calling thread waits for the disk. */
 export async function openBatches(copied: CopiedFile): Promise<BatchSource> {
-  return new Batches(disk, copied)
+  return new Batches(copied)
 }
 
 class Batches implements BatchSource {
-  readonly #disk: Disk
   readonly #copied: CopiedFile
   readonly #bytes: number
   readonly #file: FileHandle
@@ -82,14 +81,13 @@ class Batches implements BatchSource {
   /** The memory of the last batch; empty if it was moved away. */
   #room = new ArrayBuffer(0)
 
-  constructor(on: Disk, copied: CopiedFile) {
-    this.#disk = on
+  constructor(copied: CopiedFile) {
     this.#copied = copied
     try {
-      this.#bytes = on.size(copied.file)
-      this.#file = on.open(copied.file, 'r')
+      this.#bytes = disk.size(copied.file)
+      this.#file = disk.open(copied.file, 'r')
     } finally {
-      on.unlink(copied.file)
+      disk.unlink(copied.file)
     }
   }
 
@@ -109,7 +107,7 @@ class Batches implements BatchSource {
   }
 
   async close(): Promise<void> {
-    this.#disk.close(this.#file)
+    disk.close(this.#file)
   }
 
   /**
@@ -155,7 +153,7 @@ class Batches implements BatchSource {
 
   #readSome(into: Uint8Array, from: number): number {
     try {
-      return this.#disk.read(this.#file, into, from)
+      return disk.read(this.#file, into, from)
     } catch (error) {
       throw copyFailed(this.#copied.file, 'read', error)
     }

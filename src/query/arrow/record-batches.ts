@@ -14,7 +14,7 @@ import { envelope } from '../../format/arrow.ts'
 import { valueBytes } from '../../format/batch-layout.ts'
 import type { ColumnType } from '../../format/schema.ts'
 import { assert } from '../../util/assert.ts'
-import { type Disk, disk } from '../../util/disk.ts'
+import { disk } from '../../util/disk.ts'
 import { MiB } from '../../util/limits.ts'
 import type { KernelChoice } from '../../util/native.ts'
 import { runMinorGc } from '../../util/this-thread.ts'
@@ -51,12 +51,11 @@ export async function copyBatches(
 ): Promise<number> {
   assert(result.columnCount === types.length, 'a statement has the columns that were planned')
   const gather = tryGatherTextsNative(kernel) ?? gatherTextsJs
-  const on: Disk = disk
-  const handle = orUnavailable(file, () => on.open(file, 'wx'))
+  const handle = orUnavailable(file, () => disk.open(file, 'wx'))
   try {
     let position = 0
     const batches = new RecordBatches(gather, message => {
-      orUnavailable(file, () => on.write(handle, message, position))
+      orUnavailable(file, () => disk.write(handle, message, position))
       position += message.reduce((sum, { byteLength }) => sum + byteLength, 0)
     })
     let rows = 0
@@ -75,7 +74,7 @@ export async function copyBatches(
     batches.flush()
     return rows
   } finally {
-    on.close(handle)
+    disk.close(handle)
   }
 }
 

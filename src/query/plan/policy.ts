@@ -28,7 +28,7 @@ import { isBadQuery, partOf, Refused, refusable, reworded } from '../expression/
 import type { PoolPart, QueryPlan, VisibleRows } from './plan.ts'
 import { isGivenText, newContext, type PlanContext, parsedText } from './plan-context.ts'
 import { pruningOf } from './prune-segments.ts'
-import { loadCalendar } from './temporal.ts'
+import { loadTemporal } from './time-zone.ts'
 import { type Filter, planFilters } from './where.ts'
 
 /** The limits of one reader, as its policy states them. */
@@ -237,7 +237,7 @@ export async function planFor<Plan extends QueryPlan>(
   inTurn: <T>(work: () => T) => Promise<T> = async work => work(),
 ): Promise<Plan> {
   const all = [...pools.flatMap(({ policy }) => policyTexts(policy)), ...texts]
-  await loadCalendar()
+  await loadTemporal()
   const context = newContext(nowMs, await parse(all))
   return await inTurn(() => planParsed(pools, context, plan))
 }

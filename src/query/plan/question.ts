@@ -5,7 +5,6 @@
  */
 
 import type { PoolView } from '../expression/operand.ts'
-import { type BadQuery, refusable } from '../expression/values.ts'
 import type { FindMetric } from './metric.ts'
 import type { QueryPlan } from './plan.ts'
 import type { PlanContext } from './plan-context.ts'
@@ -73,15 +72,6 @@ export interface Askable<Query = unknown, Answer = unknown> {
 export interface Question<Input, Query, Answer> extends Askable<Query, Answer> {
   /** Checks the input's form and finds the pool that it names. Throws Refused. */
   read(input: Input, find: FindMetric): ReadQuestion<Query>
-}
-
-/** A question of this input, or BadQuery. */
-export function readQuestion<Input, Query>(
-  question: Pick<Question<Input, Query, unknown>, 'read'>,
-  input: Input,
-  find: FindMetric,
-): ReadQuestion<Query> | BadQuery {
-  return refusable(() => question.read(input, find))
 }
 
 /** The application that asks. */

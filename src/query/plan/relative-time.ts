@@ -13,7 +13,7 @@ import type { Temporal } from 'temporal-polyfill'
 import { must } from '../../util/assert.ts'
 import { quoted } from '../expression/operand.ts'
 import { Refused } from '../expression/values.ts'
-import { loadedTemporal } from './temporal.ts'
+import { loadedTemporal } from './time-zone.ts'
 
 type Unit = 'minutes' | 'hours' | 'days' | 'weeks' | 'months' | 'quarters' | 'years'
 /** From the unit `from` units after the current one, `count` units. */

@@ -10,7 +10,6 @@ import type { Temporal } from 'temporal-polyfill'
 import { assert, must } from '../../util/assert.ts'
 import { ZONE_CHANGES_MAX, ZONES_MAX } from '../../util/limits.ts'
 import type { Step } from '../expression/time-key.ts'
-import { temporal } from './temporal.ts'
 
 export interface ZoneClock {
   /** Milliseconds to add to an instant for what the clock shows, in the order of time. */
@@ -29,6 +28,22 @@ const NS_PER_MS = 1_000_000
 const clocks = new Map<string, ZoneClock>()
 /** Zones of which not all changes are read yet. All who wait for one read on. */
 const begun = new Map<string, { at: Temporal.ZonedDateTime; readonly offsets: Step[] }>()
+
+let loaded: typeof Temporal | undefined
+
+/**
+ * Loads Temporal, once. Await this before `loadedTemporal`. It is not loaded at the start, of which
+ * it would take 30 ms.
+ */
+export async function loadTemporal(): Promise<typeof Temporal> {
+  loaded ??= (await import('temporal-polyfill')).Temporal
+  return loaded
+}
+
+/** Temporal, which `loadTemporal` has loaded. */
+export function loadedTemporal(): typeof Temporal {
+  return must(loaded, 'the calendar')
+}
 
 /** Runs a piece of work when it is its turn on the main thread. */
 type InTurn = <T>(work: () => T) => Promise<T>
@@ -70,7 +85,7 @@ export function isTimeZone(zone: string): boolean {
 export async function loadClock(zone: string, inTurn: InTurn): Promise<void> {
   const name = zone.toLowerCase()
   if (clocks.has(name) || !isTimeZone(zone)) return
-  const calendar = await temporal()
+  const calendar = await loadTemporal()
   // One by one: the search for a change may take some milliseconds.
   while (!clocks.has(name)) await inTurn(() => readOn(name, calendar))
 }

@@ -47,7 +47,7 @@ import {
   type Item,
   itemOfGroup,
   itemsOf,
-  Outputs,
+  outputNamed,
   SelectNames,
 } from './select-names.ts'
 
@@ -217,13 +217,12 @@ export class StatementChecker {
     const place = isGrouped ? 'outside' : 'filter'
     const columns = items.map(item => this.#output(item, place, names, select))
     const having = body.having === null ? undefined : this.#checker(place, names).condition(body.having)
-    const outputs = new Outputs(
-      columns,
-      items.map(item => select.key(item.value)),
-    )
+    const itemKeys = items.map(item => select.key(item.value))
     const orderBy = query.orderBy.flatMap(order => {
       const value =
-        outputs.find(order.value, select) ?? this.#ordered(order.value, place, names, body.isDistinct)
+        outputNamed(order.value, columns) ??
+        columns[itemKeys.indexOf(select.key(order.value))]?.value ??
+        this.#ordered(order.value, place, names, body.isDistinct)
       return orderOf(order, value, this.#options.dialect)
     })
     if (from.source.kind === 'rows') this.#conditions[from.source.pool] = where
@@ -323,7 +322,6 @@ export class StatementChecker {
       return { name, value, isNullable: isNullable || right.columns[index]?.isNullable === true }
     })
     const columns = queryOutputs(combined, alias)
-    const outputs = new Outputs(columns, [])
     const { limit, offset } = query
     return {
       columns,
@@ -333,7 +331,7 @@ export class StatementChecker {
         from: source,
         outputs: columns.map(({ value }, index) => ({ name: outputName(index), value })),
         orderBy: query.orderBy.flatMap(order => {
-          const value = outputs.find(order.value, undefined)
+          const value = outputNamed(order.value, columns)
           if (value === undefined)
             throw new Refused(`ORDER BY after ${operator} takes names and positions of outputs`)
           return orderOf(order, value, this.#options.dialect)

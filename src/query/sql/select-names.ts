@@ -137,27 +137,11 @@ export function itemOfGroup(
   return named(expression.name, items)
 }
 
-/** The outputs of a query, as ORDER BY names them. */
-export class Outputs {
-  readonly #columns: readonly NamedColumn[]
-  readonly #keys: readonly string[]
-
-  /** @param keys the keys of the outputs' expressions */
-  constructor(columns: readonly NamedColumn[], keys: readonly string[]) {
-    this.#columns = columns
-    this.#keys = keys
-  }
-
-  /** The output of a position, a name or the same expression; undefined if it is none. */
-  find(expression: Expression, select: SelectNames | undefined): Typed | undefined {
-    if (expression.kind === 'number') return at(expression.text, this.#columns, 'ORDER BY').value
-    if (expression.kind === 'column' && expression.table === undefined) {
-      const column = named(expression.name, this.#columns)
-      if (column !== undefined) return column.value
-    }
-    const index = select === undefined ? -1 : this.#keys.indexOf(select.key(expression))
-    return this.#columns[index]?.value
-  }
+/** The output that ORDER BY names by its position or its name; undefined if it names none. */
+export function outputNamed(expression: Expression, outputs: readonly NamedColumn[]): Typed | undefined {
+  if (expression.kind === 'number') return at(expression.text, outputs, 'ORDER BY').value
+  if (expression.kind !== 'column' || expression.table !== undefined) return undefined
+  return named(expression.name, outputs)?.value
 }
 
 function at<T>(text: string, list: readonly T[], clause: string): T {
