@@ -15,13 +15,12 @@ import { countLiveRows } from './duckdb/live-rows.ts'
 import { duckdb } from './duckdb/write-statement.ts'
 import { type BadQuery, badQueryOf } from './expression/values.ts'
 import type { PlannedOutput } from './plan/answer-table.ts'
-import { countsAllRows } from './plan/plan.ts'
+import { countsAllRows, type Statement } from './plan/plan.ts'
 import type { PlanContext } from './plan/plan-context.ts'
 import { type LimitedPool, type PoolsOfQuestion, planFor } from './plan/policy.ts'
 import { type Pruning, prune } from './plan/prune-segments.ts'
 import type { PoolRows, QueryDone, QueryEngine } from './plan/query-task.ts'
 import type { Askable, PlannedQuestion, Reader } from './plan/question.ts'
-import type { Statement } from './plan/statement.ts'
 
 /** An answer, its rows, and its cost. */
 export interface Answered<Answer = unknown> extends Omit<QueryDone, 'columns'> {

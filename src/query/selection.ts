@@ -7,10 +7,9 @@ import { duckdb } from './duckdb/write-statement.ts'
 import { findColumn, type PoolView, type QueryColumn, queryColumns, quoted } from './expression/operand.ts'
 import { columnOf, operation } from './expression/typed.ts'
 import { type BadQuery, badQueryOf, partOf, Refused, reworded } from './expression/values.ts'
-import type { QueryPlan } from './plan/plan.ts'
+import type { QueryPlan, Statement } from './plan/plan.ts'
 import type { PlanContext } from './plan/plan-context.ts'
 import { type LimitedPool, type ParseTexts, planFor } from './plan/policy.ts'
-import type { Statement } from './plan/statement.ts'
 import { type Filter, type FilterOperator, planWhere } from './plan/where.ts'
 
 /** The rows and columns to read. Absent for all of them. */

@@ -9,7 +9,7 @@ import type { QuerySegment } from '../../src/index/index-types.ts'
 import { DuckdbInstances } from '../../src/query/duckdb/duckdb-instances.ts'
 import type { EngineSettings } from '../../src/query/duckdb/engine-calls.ts'
 import { withRows } from '../../src/query/duckdb/live-rows.ts'
-import type { Restriction } from '../../src/query/plan/statement.ts'
+import type { Restriction } from '../../src/query/plan/plan.ts'
 import { newSeed } from '../util/random.ts'
 import { schemaOf, TestPool } from './pool.ts'
 

@@ -17,7 +17,7 @@ import { counter } from '../../src/query/plan/counter.ts'
 import { dataGrid } from '../../src/query/plan/data-grid.ts'
 import { leaderboard } from '../../src/query/plan/leaderboard.ts'
 import { percentile } from '../../src/query/plan/percentile.ts'
-import type { QueryPlan } from '../../src/query/plan/plan.ts'
+import type { QueryPlan, Statement } from '../../src/query/plan/plan.ts'
 import type { PlanContext } from '../../src/query/plan/plan-context.ts'
 import {
   type LimitedPool,
@@ -27,7 +27,6 @@ import {
 } from '../../src/query/plan/policy.ts'
 import type { Askable } from '../../src/query/plan/question.ts'
 import { recordsByUniqueId } from '../../src/query/plan/records-by-unique-id.ts'
-import type { Statement } from '../../src/query/plan/statement.ts'
 import { columnRange, columnValues } from '../../src/query/plan/statistics.ts'
 import { timeSeries } from '../../src/query/plan/time-series.ts'
 import { topValues } from '../../src/query/plan/top-values.ts'

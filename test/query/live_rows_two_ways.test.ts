@@ -4,8 +4,8 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { QuerySegment } from '../../src/index/index-types.ts'
+import type { Statement } from '../../src/query/plan/plan.ts'
 import type { QueryEngine } from '../../src/query/plan/query-task.ts'
-import type { Statement } from '../../src/query/plan/statement.ts'
 import { integersFrom, newSeed } from '../util/random.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 

@@ -14,7 +14,7 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import { Unavailable } from '../../util/errors.ts'
 import { CHUNK_ROWS, CHUNK_TEXT_BYTES_MAX } from '../../util/limits.ts'
 import { quoteName, quoteText } from '../../util/sql.ts'
-import type { TextWork } from '../plan/statement.ts'
+import type { TextWork } from '../plan/plan.ts'
 
 /**
  * Time that the text operations of a statement may take for one chunk, at the slowest rates that

@@ -21,8 +21,8 @@ import type { DeletionVector, QuerySegment } from '../../index/index-types.ts'
 import { assert } from '../../util/assert.ts'
 import { quoteName, quoteText } from '../../util/sql.ts'
 import { type QueryColumn, queryColumns } from '../expression/operand.ts'
+import type { Restriction, Statement } from '../plan/plan.ts'
 import type { RowRange } from '../plan/query-task.ts'
-import type { Restriction, Statement } from '../plan/statement.ts'
 
 /** A segment to read. */
 export interface SegmentSource {

@@ -9,7 +9,7 @@
 import { TEXTS_JOINED_MAX } from '../../util/limits.ts'
 import { isComparison } from '../expression/like-pattern.ts'
 import type { Typed } from '../expression/typed.ts'
-import type { TextWork } from '../plan/statement.ts'
+import type { TextWork } from '../plan/plan.ts'
 
 /** How often a value holds the text of each column, by the name that the column has in the SQL. */
 type Size = ReadonlyMap<string, number>

@@ -5,7 +5,7 @@ import type { ColumnType, PoolSchema } from '../../format/schema.ts'
 import type { QuerySegment } from '../../index/index-types.ts'
 import type { Expression, SqlStatement } from '../expression/ast.ts'
 import type { BadQuery } from '../expression/values.ts'
-import type { Statement } from './statement.ts'
+import type { Statement } from './plan.ts'
 
 /** Rows as the API prints them: strings or null. */
 export type PrintedRows = readonly (readonly (string | null)[])[]
