@@ -5,7 +5,6 @@
  *   W-8  Everything acknowledged before the call is made visible first, or less where the operator
  *        allows staleness. The manifest stays pinned until the query ends.
  */
-
 import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
 import { must } from '../util/assert.ts'
@@ -22,10 +21,8 @@ import { type Pruning, prune } from './plan/prune-segments.ts'
 import type { PoolRows, QueryDone, QueryEngine } from './plan/query-task.ts'
 import type { Askable, PlannedQuestion, Reader } from './plan/question.ts'
 
-/** An answer, its rows, and its cost. */
 export interface Answered<Answer = unknown> extends Omit<QueryDone, 'columns'> {
   readonly answer: Answer
-  /** The columns of the rows. */
   readonly outputs: readonly PlannedOutput[]
   readonly sql: string
 }
@@ -34,7 +31,6 @@ export interface Answered<Answer = unknown> extends Omit<QueryDone, 'columns'> {
 export interface PinDeps {
   /** Makes everything acknowledged before the call visible, or less where staleness is allowed. */
   makeVisible(pool: number): Promise<void>
-  /** Pins the pool's manifest until `release`. */
   snapshot(pool: number): Promise<PinnedSegments>
 }
 

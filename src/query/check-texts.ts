@@ -17,7 +17,6 @@ import { planRowChanges, type RowChanges } from './plan-row-changes.ts'
 /** `placeholders`: a value may stand for a policy value that comes with the token. */
 export type TextForm = 'plain' | 'placeholders'
 
-/** Structured filters. */
 export function checkFilters(
   schema: PoolSchema,
   filters: readonly Filter[],
@@ -44,7 +43,6 @@ export async function checkFilterSql(
   return refusal(() => planFilterSql('filterSql', text, schema, context))
 }
 
-/** The expression of a custom metric. */
 export async function checkMetricExpression(
   schema: PoolView,
   text: string,
@@ -54,7 +52,6 @@ export async function checkMetricExpression(
   return refusal(() => planAggregate(schema, { kind: 'custom', expression: text }, context))
 }
 
-/** The filters and expressions of a job that changes rows. */
 export async function checkRowChanges(
   schema: PoolSchema,
   changes: RowChanges,

@@ -20,7 +20,6 @@ import type { WrittenSelection } from './selection.ts'
  */
 const EXPORT_ROW_GROUP_BYTES = 4 * MiB
 
-/** Who copies, and where. */
 interface CopyDeps {
   readonly engine: QueryEngine
   /** data/tmp, absolute. The engine may write there. */
@@ -37,7 +36,6 @@ export interface Asker {
 
 let filesMade = 0
 
-/** A new name of a temporary file. */
 export function nextExportFile(temporaryFolder: string): string {
   filesMade += 1
   return exportFile(temporaryFolder, filesMade)
@@ -99,7 +97,6 @@ export async function sweepCopies(temporaryFolder: string): Promise<void> {
     if (isLeftCopy(name)) await rm(join(temporaryFolder, name), { force: true })
 }
 
-/** A Parquet file of `segments`, for copyTo. */
 export function parquetTarget(
   file: string,
   segments: readonly QuerySegment[],

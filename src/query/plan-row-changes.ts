@@ -27,7 +27,6 @@ export interface RowChanges {
   readonly set: readonly { readonly column: string; readonly expression: string }[]
 }
 
-/** The plan of changes, and the statement that finds them. */
 export interface PlannedChanges {
   readonly plan: QueryPlan
   readonly statement: Statement

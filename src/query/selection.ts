@@ -55,7 +55,6 @@ export function planSelection(view: PoolView, selection: Selection, context: Pla
   }
 }
 
-/** A selection as the engine takes it. */
 export interface WrittenSelection extends PlannedSelection {
   readonly statement: Statement
 }

@@ -24,7 +24,6 @@ export function schemaMessage(columns: readonly QueryColumn[]): Uint8Array {
   return messageOf(arrowSchema(columns))
 }
 
-/** The first message of a stream with this schema. */
 export function messageOf(schema: Schema): Uint8Array {
   const stream = tableToIPC(new Table(schema), 'stream')
   return stream.slice(0, firstMessageBytes(stream))

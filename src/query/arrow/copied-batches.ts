@@ -55,7 +55,6 @@ export function serveExports(port: MessagePort): void {
   })
 }
 
-/** Opens a copy whose batches are given as lines of text. */
 async function openLines(copied: CopiedFile, { format, columns }: ExportText): Promise<BatchSource> {
   const batches = await openBatches(copied)
   return {
@@ -91,7 +90,6 @@ class Batches implements BatchSource {
     }
   }
 
-  /** See BatchSource. */
   async next(room?: ArrayBuffer): Promise<Uint8Array | undefined> {
     if (room !== undefined) this.#room = room
     if (this.#position === this.#bytes) {

@@ -46,12 +46,10 @@ export function isText(type: ColumnType): boolean {
   return type === 'STRING' || type === 'JSON'
 }
 
-/** True if `row` is not null. */
 export function isValid(valid: Uint8Array | undefined, row: number): boolean {
   return valid === undefined || (((valid[row >> 3] as number) >> (row & 7)) & 1) === 1
 }
 
-/** The fields of the binding's vectors. */
 interface VectorFields {
   readonly items?: ArrayBufferView
   readonly dataView?: DataView

@@ -54,7 +54,6 @@ export class ExportClient {
     return await this.#running().call('schema', columns)
   }
 
-  /** A whole stream of a table. */
   async table(table: Table): Promise<Uint8Array> {
     return await this.#running().call('table', table)
   }

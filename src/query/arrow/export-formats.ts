@@ -41,7 +41,6 @@ export async function* arrowFile(
 
 type Cell = (row: number) => string | null
 
-/** NDJSON: one JSON object a line. */
 export async function* ndjson(
   columns: readonly QueryColumn[],
   batches: AsyncIterable<Uint8Array>,

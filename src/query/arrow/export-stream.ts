@@ -8,7 +8,6 @@
  *   W-8  The end of the stream comes only after the last batch of the last group.
  *   W-9  A group has at most EXPORT_GROUP_ROWS rows and EXPORT_GROUP_FILES files.
  */
-
 import { END_OF_STREAM } from '../../format/arrow.ts'
 import type { QuerySegment } from '../../index/index-types.ts'
 import { Unavailable } from '../../util/errors.ts'

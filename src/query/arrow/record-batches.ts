@@ -6,7 +6,6 @@
  *   W-9  A message has at most EXPORT_BATCH_ROWS rows, and about EXPORT_BATCH_BYTES or the bytes of
  *        one row.
  */
-
 import type { DuckDBResult } from '@duckdb/node-api'
 import { Message } from 'apache-arrow'
 import { BufferRegion, FieldNode, RecordBatch } from 'apache-arrow/ipc/metadata/message'
@@ -30,7 +29,6 @@ import {
 } from './duckdb-vectors.ts'
 import { copyFailed } from './export-stream.ts'
 
-/** Rows of an Arrow record batch. */
 export const EXPORT_BATCH_ROWS = 16_384
 /** Approximate bytes of an Arrow record batch, which has at least one row of up to a body. */
 export const EXPORT_BATCH_BYTES = 8 * MiB
@@ -146,7 +144,6 @@ function bytesOf(column: RawColumn, rows: number): number {
     : rows * valueBytes(column.type) + rows / 8
 }
 
-/** The buffers of a column in the body. */
 interface Places {
   readonly index: number
   readonly nulls: number

@@ -39,7 +39,6 @@ interface ChunkBytes {
   readonly text: number
 }
 
-/** What a footer tells of a column. */
 interface Footer {
   readonly groupBytes: number
   readonly fileBytes: number
@@ -55,7 +54,6 @@ export class ChunkWork {
   readonly #footers = new Map<string, ReadonlyMap<string, Footer>>()
   readonly #lengths = new Map<string, ChunkBytes>()
 
-  /** @param cachedMax see TEXT_LENGTHS_CACHED_MAX */
   constructor(cachedMax = TEXT_LENGTHS_CACHED_MAX) {
     this.#cachedMax = cachedMax
   }
@@ -130,7 +128,6 @@ export class ChunkWork {
   }
 }
 
-/** The most that the footers allow. */
 function boundOf(footers: Footers, name: string): ChunkBytes {
   let [scanned, longest, text] = [0, 0, 0]
   for (const columns of footers.values()) {
@@ -179,7 +176,6 @@ function isSmall(work: readonly TextWork[]): boolean {
   return !work.some(({ isOfJoin }) => isOfJoin) && sum('ns') <= CHUNK_WORK_NS_UNCHECKED && sum('made') <= 1
 }
 
-/** Why the work is too much, or undefined. */
 function problemOf(work: readonly TextWork[], bytes: ReadonlyMap<string, ChunkBytes>): string | undefined {
   let [ns, made] = [0, 0]
   for (const each of work) {

@@ -26,7 +26,6 @@ export class DeletedRowsCache<Form> {
     this.#onDropped = onDropped
   }
 
-  /** The bytes of all states. */
   get bytes(): number {
     return this.#bytes
   }
@@ -61,7 +60,6 @@ export class DeletedRowsCache<Form> {
     }
   }
 
-  /** Drops the states of these files. No manifest names them any more. */
   forget(files: readonly string[]): void {
     for (const file of files) this.#drop(file)
   }

@@ -70,7 +70,6 @@ export class DeletedRowSets {
     this.#native.endLiveRows(view)
   }
 
-  /** Drops the sets of these files. No manifest names them any more. */
   forget(files: readonly string[]): void {
     this.#cache.forget(files)
   }

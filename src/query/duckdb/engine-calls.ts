@@ -1,5 +1,4 @@
 /** The messages between the main thread and the query process. */
-
 import type { PoolSchema } from '../../format/schema.ts'
 import type { DeletionVector, QuerySegment } from '../../index/index-types.ts'
 import type { KernelChoice } from '../../util/native.ts'

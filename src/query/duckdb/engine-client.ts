@@ -122,7 +122,6 @@ class EngineClient implements LazyEngine {
   readonly #main: EngineLane
   readonly #penalty: EngineLane
   readonly #penalties: Penalties
-  /** Queries whose files are being checked. */
   #checking = 0
   /** Queries so far: the id of the last one. */
   #queries = 0
@@ -169,7 +168,6 @@ class EngineClient implements LazyEngine {
     })
   }
 
-  /** Starts the process. Resolves when it can run queries. Rejects if it fails before. */
   async open(): Promise<void> {
     try {
       await this.#main.opened()
@@ -278,7 +276,6 @@ class EngineClient implements LazyEngine {
     return propeller && RESOURCES[propeller]
   }
 
-  /** Time for a query of an application. */
   #msMaxOf(fairKey: string): number {
     return Math.min(this.#queryMsMax, this.#resourcesOf(fairKey)?.queryMsMax ?? Number.POSITIVE_INFINITY)
   }

@@ -51,7 +51,6 @@ interface LaneOptions {
   readonly crashAt: string
   readonly runningMax: number
   readonly waitingMax: number
-  /** Time for which a query waits. */
   readonly waitMsMax: number
   /** See QUERY_END_MS_MAX. */
   readonly endMsMax: number
@@ -59,9 +58,7 @@ interface LaneOptions {
    * The process ends when it had no query for this long. Where this is absent, the process stays.
    */
   readonly idleMs?: number
-  /** The task as it runs in this lane. */
   readonly limited: (query: EngineQuery) => QueryTask & { readonly msMax: number }
-  /** Queries of an application that may run at once. */
   readonly queriesMaxOf: (fairKey: string) => number
   readonly onEnd: (query: EngineQuery, end: RunEnd, lane: QueryProcessName) => void
   readonly onWaited: (fairKey: string, ms: number) => void
@@ -117,17 +114,14 @@ export class EngineLane {
     return all
   }
 
-  /** Starts the process, unless it runs. */
   warm(): void {
     this.#process.start()
   }
 
-  /** The process that can run calls. Rejects if it cannot start. */
   opened(): Promise<EngineCallee> {
     return this.#process.opened()
   }
 
-  /** See QueryEngine. */
   forget(files: readonly string[]): void {
     this.#process.open?.tell('forget', files)
   }

@@ -11,7 +11,6 @@
  * A process that crashed while it ran queries starts again at once: these queries go to another
  * lane (engine-lane.ts), and others should not wait for what they did.
  */
-
 import type { Callee } from '../../util/callee.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
@@ -64,7 +63,6 @@ export class EngineProcess {
   #current: EngineCallee | undefined
   #isOpen = false
   #openedMs = 0
-  /** It has run a query. */
   #wasUsed = false
   /** Set while it ends because it has no work; isNeeded tells that it is needed again meanwhile. */
   #resting: { isNeeded: boolean } | undefined

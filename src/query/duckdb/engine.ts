@@ -174,7 +174,6 @@ export class Engine {
     for (const running of this.#running) if (running.id === id) interrupt(running, 'client_gone')
   }
 
-  /** Drops the deleted rows of these files. No manifest names them any more. */
   forget(files: readonly string[]): void {
     this.#sets?.forget(files)
   }

@@ -24,7 +24,6 @@ import { type QueryColumn, queryColumns } from '../expression/operand.ts'
 import type { Restriction, Statement } from '../plan/plan.ts'
 import type { RowRange } from '../plan/query-task.ts'
 
-/** A segment to read. */
 export interface SegmentSource {
   readonly file: string
   /** Names of the file's columns. Files with equal columns share one set. */
@@ -39,7 +38,6 @@ type Skipping =
   /** Its columns are `f`, the position of the segment, and `r`, the row. */
   | { readonly by: 'table'; readonly table: string }
 
-/** A pool that a statement reads. */
 export interface PoolSources {
   readonly schema: PoolSchema
   /** Segments without deleted rows. */
@@ -189,7 +187,6 @@ function scan(sources: readonly SegmentSource[], hasRowNumbers: boolean): string
   return `read_parquet(${[`[${files}]`, ...options].join(', ')})`
 }
 
-/** The number of deleted rows of a segment. */
 export function countDeletedRows(deletionVectors: readonly DeletionVector[]): number {
   return deletionVectors.reduce((sum, part) => sum + part.rows.length, 0)
 }
@@ -201,7 +198,6 @@ export function countLiveRowsIn({ deletionVectors }: QuerySegment, { from, to }:
   return live
 }
 
-/** The rows of segments, deleted ones left out. */
 export function countLiveRows(segments: readonly QuerySegment[]): number {
   return segments.reduce(
     (sum, { meta, deletionVectors }) => sum + meta.rows - countDeletedRows(deletionVectors),

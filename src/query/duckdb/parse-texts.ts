@@ -45,7 +45,6 @@ export class ParseQueue<T> {
     this.#parse = parse
   }
 
-  /** The parser's answer. Rejects with its error, or Unavailable (`queue_full`). */
   run(text: string, fairKey: string): Promise<T> {
     return new Promise(resolve => {
       const isFull = this.#waiting.sizeOf(fairKey) >= EXPRESSIONS_PARSING_MAX / 2

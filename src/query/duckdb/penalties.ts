@@ -14,7 +14,6 @@ export class Penalties {
   /** Applications whose long copy was in a crash, and until when that counts. */
   readonly #suspectedMs = new Map<string, number>()
 
-  /** @param msMax time of a penalty */
   constructor(msMax: number) {
     this.#msMax = msMax
   }

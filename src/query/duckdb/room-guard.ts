@@ -57,7 +57,6 @@ export class RoomGuard {
   }
 }
 
-/** True if the folder has a file. */
 export function holdsFiles(folder: string): boolean {
   return disk.exists(folder) && disk.readdir(folder).length > 0
 }

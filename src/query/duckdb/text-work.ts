@@ -57,7 +57,6 @@ const VALUE_BYTES_MAX = 1_024
 /** Their result is short, whatever their operands are. */
 const SHORT = new Set(['hash', 'value', 'null'])
 
-/** Counts the work of one statement. */
 export class TextWorkCounter {
   readonly #work: (TextWork & { readonly isOfPolicy?: boolean })[] = []
   /** The columns that are behind the names of outputs. Equal names are taken for one. */

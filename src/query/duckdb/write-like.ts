@@ -11,13 +11,11 @@ export class Binder {
   /** Regular expressions among the values so far; planLike counts them. */
   patterns = 0
 
-  /** The placeholder of a value. */
   bind(bound: Bound): string {
     this.#bounds.push(bound)
     return `$${this.#bounds.length}`
   }
 
-  /** All values so far, in the order of their placeholders. */
   bounds(): readonly Bound[] {
     return [...this.#bounds]
   }

@@ -87,7 +87,6 @@ function isScan(from: Select['from']): boolean {
   return from === undefined || ('kind' in from && from.kind === 'rows')
 }
 
-/** A condition on rows. */
 function conditionSql(where: Typed, onScan: boolean, writer: DuckdbWriter): string {
   const { isScan: before } = writer.work
   writer.work.isScan = onScan

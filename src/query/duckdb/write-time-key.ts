@@ -1,5 +1,4 @@
 /** The key of a time series' interval as SQL of DuckDB: integers, which it computes fast. */
-
 import { type KeyRule, ORIGIN_MS, type Step } from '../expression/time-key.ts'
 
 const ORIGIN_US = usOf(ORIGIN_MS)

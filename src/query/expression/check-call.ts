@@ -123,7 +123,6 @@ function scalarOf(spec: FunctionSpec, operands: readonly Typed[], words: Words):
 
 const RESULT_BITS: Readonly<Record<string, number>> = { length: 33, date_part: 40, date_diff: 64 }
 
-/** An argument of the wanted kind. */
 function argument(name: string, wanted: Argument, expression: Expression, checker: CallChecker): Typed {
   if (wanted === 'time') return timeOf(name, expression, checker)
   const typed = checker.check(expression)
@@ -283,7 +282,6 @@ function pointerOf(text: string): string | undefined {
 /** `.name`, `."any name"` or `[0]`. No wildcard: it has many values. */
 const STEP = /^(?:\.([\w-]{1,1024})|\."([^"\\]{0,1024})"|\[(\d{1,9})\])/
 
-/** One more step of a pointer. */
 function step(key: string): string {
   return `/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`
 }

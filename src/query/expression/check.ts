@@ -9,7 +9,6 @@
  *   value      a value of a column's type for each row, without aggregates
  *   metric     every column stands inside an aggregate, and no aggregate inside another
  */
-
 import { TEXTS_JOINED_MAX } from '../../util/limits.ts'
 import { quoteText } from '../../util/sql.ts'
 import type { ComparisonOperator, Expression, Literal, Subquery } from './ast.ts'
@@ -70,7 +69,6 @@ export function checkValue(expression: Expression, column: QueryColumn, options:
   return kind === 'integer' || kind === 'real' ? castTo(column.type, value) : value
 }
 
-/** The columns of one pool. */
 function columnsOf(view: PoolView): Names {
   return {
     column({ name }) {

@@ -42,7 +42,6 @@ export interface FunctionSpec {
   readonly optional?: number
   /** The last argument may come more than once. */
   readonly repeats?: true
-  /** The operation in the tree. */
   readonly op: string
   /** `same`: the type of its first argument. */
   readonly result: ValueKind | 'same'
@@ -198,7 +197,6 @@ function conversion(name: string, type: ColumnType): Listed {
   return { names: [name], arguments: ['any'], op: 'cast', result: 'same', type }
 }
 
-/** Every function, aggregates first. */
 export const FUNCTIONS: readonly FunctionSpec[] = [
   ...AGGREGATES.map(spec => ({ ...spec, isAggregate: true as const })),
   ...SCALARS,

@@ -10,7 +10,6 @@ import { type ColumnType, PAYLOAD, type PoolSchema, RECEIVED_AT } from '../../fo
 import { TimeReader } from '../../parse/timestamp.ts'
 import { type Bound, Refused } from './values.ts'
 
-/** A column as queries see it. */
 export interface QueryColumn {
   readonly name: string
   readonly type: ColumnType
@@ -91,7 +90,6 @@ export function tryValue(type: ColumnType, text: string): Bound | undefined {
   return value === undefined ? undefined : { type, value }
 }
 
-/** The refusal of a text that is no value of a type. */
 export function notOfType(type: string, text: string): Refused {
   return new Refused(`${quoted(text)} is not ${withArticle(type)} value`)
 }

@@ -2,7 +2,6 @@
 import { type MetricQuery, type MetricQueryInput, metricTexts, planMetric, readMetric } from './metric.ts'
 import type { Question } from './question.ts'
 
-/** CounterInput of the GraphQL schema. */
 type CounterInput = MetricQueryInput
 
 export type CounterQuery = MetricQuery

@@ -18,7 +18,6 @@ import type { Pruning } from './prune-segments.ts'
 import type { PlannedQuestion, PoolReference, Question } from './question.ts'
 import { planWhere, type RowSelection, selectionOf, selectionTexts } from './where.ts'
 
-/** DataGridInput of the GraphQL schema. */
 interface DataGridInput extends RowSelection, PageInput {
   readonly dataPool: PoolReference
   readonly columns: readonly string[]

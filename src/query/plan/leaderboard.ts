@@ -1,5 +1,4 @@
 /** The leaderboard: a metric by the values of columns, in the order of the metric. */
-
 import { LEADERBOARD_ROWS_MAX } from '../../util/limits.ts'
 import type { PoolView } from '../expression/operand.ts'
 import { type Order, outputOf, type Select } from '../expression/select.ts'
@@ -17,7 +16,6 @@ import type { PlanContext } from './plan-context.ts'
 import type { PrintedRows } from './query-task.ts'
 import type { PlannedQuestion, Question } from './question.ts'
 
-/** LeaderboardInput of the GraphQL schema. */
 interface LeaderboardInput extends MetricQueryInput {
   readonly dimensions: readonly { readonly columnName: string }[]
   readonly sort?: Order['direction'] | null

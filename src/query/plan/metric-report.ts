@@ -26,7 +26,6 @@ import { planWhere, type RowSelection, selectionOf, selectionTexts } from './whe
 
 type Direction = Order['direction']
 
-/** MetricReportInput of the GraphQL schema. */
 interface MetricReportInput extends RowSelection, PageInput {
   readonly dimensions: readonly {
     readonly columnName: string

@@ -37,7 +37,6 @@ interface Measured {
   readonly measure: { readonly columnName: string }
 }
 
-/** MetricInput of the GraphQL schema. */
 export interface MetricInput {
   readonly id?: string | null
   readonly name?: string | null

@@ -2,7 +2,6 @@
  * Percentiles of a numeric column: a question of Weir, which the protocol lacks. Between two values
  * the answer is interpolated, as by the expression `quantile`.
  */
-
 import { NUMBER_TYPES } from '../../format/schema.ts'
 import { PERCENTILE_FRACTIONS_MAX } from '../../util/limits.ts'
 import { findColumn, type PoolView, quoted } from '../expression/operand.ts'
@@ -12,7 +11,6 @@ import type { PlanContext } from './plan-context.ts'
 import type { PlannedQuestion, PoolReference, Question } from './question.ts'
 import { planWhere, type RowSelection, selectionOf, selectionTexts } from './where.ts'
 
-/** PercentileInput of the GraphQL schema. */
 interface PercentileInput extends RowSelection {
   readonly dataPool: PoolReference
   readonly columnName: string

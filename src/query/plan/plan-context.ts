@@ -1,5 +1,4 @@
 /** The things that every planner gets beside the pool and the question. */
-
 import { must } from '../../util/assert.ts'
 import type { Expression } from '../expression/ast.ts'
 import { checkCondition } from '../expression/check.ts'

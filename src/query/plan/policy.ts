@@ -207,10 +207,8 @@ function refuseJson(schema: PoolSchema, filters: readonly Filter[]): void {
 /** The details would tell the reader of columns that it cannot see. */
 const UNFIT = 'the Data Pool Access Policy cannot be applied with the policy values of this token'
 
-/** Parses SQL texts, in the query process. */
 export type ParseTexts = (texts: readonly string[]) => Promise<PlanContext['expressions']>
 
-/** A pool, and the limits of the reader on it. */
 export interface LimitedPool {
   readonly schema: PoolSchema
   /** Null where the pool has no access control. */

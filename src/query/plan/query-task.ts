@@ -1,5 +1,4 @@
 /** A query as an engine takes it, its answer, and the engine as its callers see it. */
-
 import type { Propeller } from '../../catalog/documents/model.ts'
 import type { ColumnType, PoolSchema } from '../../format/schema.ts'
 import type { QuerySegment } from '../../index/index-types.ts'
@@ -24,13 +23,11 @@ export type CopyTarget = ArrowTarget | ParquetTarget
 interface ArrowTarget {
   readonly format: 'arrow'
   readonly file: string
-  /** The types of the statement's columns. */
   readonly types: readonly ColumnType[]
   /** Makes it a long copy. Without a value the copy has the time of a query. */
   readonly msMax?: number
 }
 
-/** One Parquet file, written by DuckDB. */
 export interface ParquetTarget {
   readonly format: 'parquet'
   readonly file: string
@@ -42,7 +39,6 @@ export interface ParquetTarget {
   readonly msMax?: number
 }
 
-/** A pool and the segments of it that a task reads. */
 export interface PoolRows {
   readonly schema: PoolSchema
   readonly segments: readonly QuerySegment[]

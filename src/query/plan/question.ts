@@ -3,13 +3,12 @@
  * its own: the input's form, the plan and the answer's fields. Its GraphQL field and input types
  * stand in api/graphql/query.graphql, and api/graphql/resolve-question.ts has its resolver.
  */
-
 import type { PoolView } from '../expression/operand.ts'
 import type { FindMetric } from './metric.ts'
 import type { QueryPlan } from './plan.ts'
 import type { PlanContext } from './plan-context.ts'
 import type { PrintedRows } from './query-task.ts'
-/** A pool as a question names it. */
+
 export interface PoolReference {
   readonly id?: string | null
   readonly name?: string | null
@@ -20,7 +19,6 @@ export function isGiven<T>(value: T | null | undefined): value is T {
   return value !== null && value !== undefined
 }
 
-/** A question whose form is right. */
 interface ReadQuestion<Query> {
   readonly pool: PoolReference
   readonly query: Query
@@ -74,7 +72,6 @@ export interface Question<Input, Query, Answer> extends Askable<Query, Answer> {
   read(input: Input, find: FindMetric): ReadQuestion<Query>
 }
 
-/** The application that asks. */
 export interface Reader {
   readonly applicationId: string
   /** See Identity: throws AccessEnded where the application may not ask any more. */

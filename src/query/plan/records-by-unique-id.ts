@@ -12,7 +12,6 @@ import { EVERY_SEGMENT } from './prune-segments.ts'
 import type { PrintedRows } from './query-task.ts'
 import type { PlannedQuestion, PoolReference, Question } from './question.ts'
 
-/** RecordsByUniqueIdInput of the GraphQL schema. */
 interface RecordsByUniqueIdInput {
   readonly dataPool: PoolReference
   readonly columns: readonly string[]

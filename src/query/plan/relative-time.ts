@@ -8,7 +8,6 @@
  * 23 hours, or none where a zone skipped it. Minutes and hours are exact time: they begin where the
  * zone's clock shows a whole one now, and all are equally long.
  */
-
 import type { Temporal } from 'temporal-polyfill'
 import { must } from '../../util/assert.ts'
 import { quoted } from '../expression/operand.ts'

@@ -11,7 +11,6 @@
  *                   a clock in UTC would show it. The first instant of a date is where its midnight
  *                   does not exist, or comes twice. A date that a zone skipped has no interval.
  */
-
 import { must } from '../../util/assert.ts'
 import { TIME_SERIES_INTERVALS_MAX, TIME_SERIES_LISTED_MAX } from '../../util/limits.ts'
 import { type CalendarUnit, type KeyRule, ORIGIN_MS, type Step } from '../expression/time-key.ts'
@@ -19,7 +18,6 @@ import { stepAt, stepsBetween, valueAt, withoutRepeats, type ZoneClock } from '.
 
 const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
-/** Lengths of exact units. */
 const EXACT_MS = {
   MINUTE: MINUTE_MS,
   FIVE_MINUTES: 5 * MINUTE_MS,
@@ -30,7 +28,6 @@ const EXACT_MS = {
 const CALENDAR = { DAY: DAY_MS, WEEK: 7 * DAY_MS, MONTH: 'month', YEAR: 'year' } as const
 export type Granularity = keyof typeof EXACT_MS | keyof typeof CALENDAR
 
-/** An interval. */
 export interface Interval {
   readonly key: number
   /** Its first instant, in milliseconds since 1970. */

@@ -1,5 +1,4 @@
 /** The time series: a metric by intervals of time, for all rows and by groups of them. */
-
 import { must } from '../../util/assert.ts'
 import {
   TIME_SERIES_GROUPS_MAX,
@@ -25,7 +24,6 @@ import { type Granularity, type Interval, Intervals } from './time-intervals.ts'
 import { clockOf, loadClock, type ZoneClock } from './time-zone.ts'
 import { badZone, type RangeBounds, timeColumn, zoneOf } from './where.ts'
 
-/** TimeSeriesInput of the GraphQL schema. */
 interface TimeSeriesInput extends MetricQueryInput {
   readonly granularity: Granularity
   readonly groupBy?: readonly string[] | null
@@ -45,7 +43,6 @@ interface Series {
 }
 
 interface TimeSeriesAnswer extends Series {
-  /** The names of the columns of groups. */
   readonly groupBy: readonly string[]
   /** In the order of their values, null last. All have the same labels. */
   readonly groups: readonly (Series & { readonly group: readonly (string | null)[] })[]

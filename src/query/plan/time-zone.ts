@@ -5,7 +5,6 @@
  * is loaded once, in pieces between which other work gets its turn (W-11), and stays in memory:
  * there are some 600 zones with up to 30 kilobytes each.
  */
-
 import type { Temporal } from 'temporal-polyfill'
 import { assert, must } from '../../util/assert.ts'
 import { ZONE_CHANGES_MAX, ZONES_MAX } from '../../util/limits.ts'

@@ -1,5 +1,4 @@
 /** The values that are most frequent in a column. */
-
 import { TOP_VALUES_DEFAULT, TOP_VALUES_MAX } from '../../util/limits.ts'
 import { findColumn, type PoolView } from '../expression/operand.ts'
 import { allOf } from '../expression/select.ts'
@@ -11,7 +10,6 @@ import { planWhere, type RowSelection } from './where.ts'
 
 type TimeSelection = Pick<RowSelection, 'timeRange' | 'timeZone'>
 
-/** TopValuesInput of the GraphQL schema. */
 interface TopValuesInput extends TimeSelection {
   readonly dataPool: PoolReference
   readonly columnName: string

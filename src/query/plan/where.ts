@@ -10,7 +10,6 @@
  * NOT stands only before a single LIKE comparison, so SQL's unknown and false leave out the same
  * rows: nulls match only IS_NULL.
  */
-
 import { FILTER_DEPTH_MAX, FILTERS_MAX } from '../../util/limits.ts'
 import { readLike } from '../expression/like-pattern.ts'
 import {

@@ -2,7 +2,6 @@
  * The names that the expressions of one SELECT may use: the columns of the tables after FROM. A
  * column that the reader may not see has no entry, so no way of naming one finds it.
  */
-
 import { type ColumnType, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
 import { unify } from '../expression/kinds.ts'
 import { type PoolView, queryColumns, quoted } from '../expression/operand.ts'
