@@ -2,7 +2,6 @@
  * The statement of a selection of rows: chosen columns, filters, a time range. The Arrow stream and
  * exports read selections.
  */
-import { FILTER_DEPTH_MAX } from '../util/limits.ts'
 import { duckdb } from './duckdb/write-statement.ts'
 import { findColumn, type PoolView, type QueryColumn, queryColumns, quoted } from './expression/operand.ts'
 import { columnOf, operation } from './expression/typed.ts'
@@ -118,8 +117,8 @@ export function readColumns(text: string): readonly string[] | BadQuery {
 const KEYS: ReadonlySet<string> = new Set(['column', 'operator', 'value', 'and', 'or'])
 
 /**
- * Reads filters in JSON and checks their shape. planFilters checks the columns, operators and
- * values they name.
+ * Reads filters in JSON and checks their shape. planFilters checks their depth, and the columns,
+ * operators and values they name.
  */
 function readFilters(text: string): readonly Filter[] {
   let json: unknown
@@ -128,11 +127,10 @@ function readFilters(text: string): readonly Filter[] {
   } catch {
     throw new Refused('this is not JSON')
   }
-  return shapeOf(json, 1)
+  return shapeOf(json)
 }
 
-function shapeOf(json: unknown, depth: number): readonly Filter[] {
-  if (depth > FILTER_DEPTH_MAX) throw new Refused(`filters nest deeper than ${FILTER_DEPTH_MAX}`)
+function shapeOf(json: unknown): readonly Filter[] {
   if (!Array.isArray(json)) throw new Refused('a list of {"column", "operator", "value"} is needed')
   const filters: Filter[] = []
   for (const item of json as unknown[]) {
@@ -146,8 +144,8 @@ function shapeOf(json: unknown, depth: number): readonly Filter[] {
       throw new Refused('a filter needs "column" and "operator", both strings')
     if (value !== null && typeof value !== 'string')
       throw new Refused(`column ${quoted(column)}: the value is a string`)
-    const and = shapeOf(fields['and'] ?? [], depth + 1)
-    const or = shapeOf(fields['or'] ?? [], depth + 1)
+    const and = shapeOf(fields['and'] ?? [])
+    const or = shapeOf(fields['or'] ?? [])
     filters.push({ column, operator: operator as FilterOperator, value, and, or })
   }
   return filters

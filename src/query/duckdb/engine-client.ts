@@ -32,7 +32,6 @@ import {
   QUERY_MS_MAX,
 } from '../../util/limits.ts'
 import { checkDuckDb } from '../../util/load-package.ts'
-import type { KernelChoice } from '../../util/native.ts'
 import type { QueryProcessName } from '../../util/paths.ts'
 import { warn } from '../../util/say.ts'
 import type { Expression, SqlStatement } from '../expression/ast.ts'
@@ -64,14 +63,12 @@ const PENALTY_IDLE_MS = 60_000
  */
 const DELETION_VECTORS_BYTES_MAX = 32 * MiB
 
+type SettingWithDefault = 'memoryBytes' | 'deletionVectorBytesMax' | 'queryMsMax'
+
 /** The options of an engine. Only tests set those that have a default in limits.ts. */
-export interface EngineOptions {
-  readonly segmentFolder: string
-  readonly temporaryFolder: string
-  /** See EngineSettings. */
-  readonly outputFolder?: string | undefined
-  readonly kernel?: KernelChoice | undefined
-  readonly threads: number
+export interface EngineOptions
+  extends Omit<EngineSettings, 'process' | SettingWithDefault>,
+    Partial<Pick<EngineSettings, SettingWithDefault>> {
   readonly crashAt: string
   /** Every statement waits until the files that it reads are known to be whole (W-8). */
   readonly ensureWhole: EnsureWhole
@@ -84,9 +81,6 @@ export interface EngineOptions {
   readonly onWaited?: (fairKey: string, ms: number) => void
   /** The query process has ended by itself, and another one starts. */
   readonly onCrash?: () => void
-  readonly memoryBytes?: number
-  readonly deletionVectorBytesMax?: number
-  readonly queryMsMax?: number
   readonly queryEndMsMax?: number
   readonly penaltyMs?: number
   readonly penaltyIdleMs?: number
@@ -352,7 +346,7 @@ class EngineClient implements LazyEngine {
     if (!this.#isOfApplication(query)) return
     if (this.#penalties.add(fairKey))
       warn(`the queries of application ${fairKey} run one by one in the penalty process for a time: ${why}`)
-    for (const waiting of this.#main.takeWaiting(fairKey)) this.#move(waiting)
+    for (const waiting of this.#main.takeWaiting(other => other.fairKey === fairKey)) this.#move(waiting)
   }
 
   #move(query: EngineQuery): void {

@@ -159,12 +159,12 @@ export class EngineLane {
     return true
   }
 
-  /** Takes all queries of an application out of the queue, those first that run again. */
-  takeWaiting(fairKey: string): EngineQuery[] {
-    const taken = this.#again.filter(query => query.fairKey === fairKey)
+  /** Takes queries out of the queue, those first that run again. */
+  takeWaiting(isTaken: (query: EngineQuery) => boolean): EngineQuery[] {
+    const taken = this.#again.filter(isTaken)
     for (const query of taken) this.#again.splice(this.#again.indexOf(query), 1)
-    const isOf = (_key: string, query: EngineQuery) => query.fairKey === fairKey
-    for (let next = this.#waiting.tryShift(isOf); next !== undefined; next = this.#waiting.tryShift(isOf))
+    const mayGo = (_key: string, query: EngineQuery) => isTaken(query)
+    for (let next = this.#waiting.tryShift(mayGo); next !== undefined; next = this.#waiting.tryShift(mayGo))
       taken.push(next)
     for (const { wait } of taken) clearTimeout(wait?.timer)
     return taken
@@ -280,13 +280,7 @@ export class EngineLane {
   }
 
   #rejectWaiting(error: Error): void {
-    const waiting = this.#again.splice(0)
-    for (let next = this.#waiting.tryShift(); next !== undefined; next = this.#waiting.tryShift())
-      waiting.push(next)
-    for (const { wait, reject } of waiting) {
-      clearTimeout(wait?.timer)
-      reject(error)
-    }
+    for (const { reject } of this.takeWaiting(() => true)) reject(error)
   }
 }
 

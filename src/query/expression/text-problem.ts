@@ -17,31 +17,14 @@ const WORD = /^[A-Za-z_\p{L}][\w\p{L}\p{M}\p{N}]*/u
 /** An expression, or a whole SELECT. */
 export type SqlForm = 'expression' | 'statement'
 
-const NEVER: readonly string[] = [
-  'cube',
-  'rollup',
-  'pivot',
-  'pivot_wider',
-  'pivot_longer',
-  'unpivot',
-  'summarize',
-]
+const NEVER = 'cube rollup pivot pivot_wider pivot_longer unpivot summarize'.split(' ')
 /** Words that have no place in a text of a form. As names of columns they are quoted. */
 const REFUSED_WORDS: Readonly<Record<SqlForm, ReadonlySet<string>>> = {
   expression: new Set([...NEVER, 'select', 'group']),
   statement: new Set([...NEVER, 'window', 'recursive']),
 }
 /** Words that begin a part of a statement for which the parser makes a node. */
-const PART_WORDS: ReadonlySet<string> = new Set([
-  'select',
-  'from',
-  'with',
-  'join',
-  'table',
-  'union',
-  'except',
-  'intersect',
-])
+const PART_WORDS = new Set('select from with join table union except intersect'.split(' '))
 
 /** A sentence if the text is not worth parsing. */
 export function sqlTextProblem(text: string, form: SqlForm = 'expression'): string | undefined {

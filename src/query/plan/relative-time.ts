@@ -14,33 +14,22 @@ import { quoted } from '../expression/operand.ts'
 import { Refused } from '../expression/values.ts'
 import { loadedTemporal } from './time-zone.ts'
 
-type Unit = 'minutes' | 'hours' | 'days' | 'weeks' | 'months' | 'quarters' | 'years'
+const UNITS = ['minutes', 'hours', 'days', 'weeks', 'months', 'quarters', 'years'] as const
+type Unit = (typeof UNITS)[number]
 /** From the unit `from` units after the current one, `count` units. */
 type Form = readonly [unit: Unit, from: number, count: number]
 
-const UNIT: Readonly<Record<string, Unit>> = {
-  HOUR: 'hours',
-  WEEK: 'weeks',
-  MONTH: 'months',
-  QUARTER: 'quarters',
-  YEAR: 'years',
-}
-const LAST_N: ReadonlyMap<string, Unit> = new Map([
-  ['LAST_N_MINUTES', 'minutes'],
-  ['LAST_N_HOURS', 'hours'],
-  ['LAST_N_DAYS', 'days'],
-  ['LAST_N_WEEKS', 'weeks'],
-  ['LAST_N_MONTHS', 'months'],
-  ['LAST_N_QUARTERS', 'quarters'],
-  ['LAST_N_YEARS', 'years'],
-])
+const LAST_N: ReadonlyMap<string, Unit> = new Map(UNITS.map(unit => [`LAST_N_${unit.toUpperCase()}`, unit]))
 /** Ranges without `n`. The deprecated LAST_… are LAST_N_… of their number. */
 const FORMS: ReadonlyMap<string, Form> = new Map<string, Form>([
-  ...Object.entries(UNIT).flatMap(([name, unit]): [string, Form][] => [
-    [`THIS_${name}`, [unit, 0, 1]],
-    [`PREVIOUS_${name}`, [unit, -1, 1]],
-    [`NEXT_${name}`, [unit, 1, 1]],
-  ]),
+  ...UNITS.filter(unit => unit !== 'minutes' && unit !== 'days').flatMap((unit): [string, Form][] => {
+    const name = unit.toUpperCase().slice(0, -1)
+    return [
+      [`THIS_${name}`, [unit, 0, 1]],
+      [`PREVIOUS_${name}`, [unit, -1, 1]],
+      [`NEXT_${name}`, [unit, 1, 1]],
+    ]
+  }),
   ['TODAY', ['days', 0, 1]],
   ['YESTERDAY', ['days', -1, 1]],
   ['TOMORROW', ['days', 1, 1]],

@@ -48,21 +48,7 @@ export function loadedTemporal(): typeof Temporal {
 type InTurn = <T>(work: () => T) => Promise<T>
 
 /** IANA's names of three letters. Intl knows others, such as IST, whose meaning is not one zone. */
-const SHORT_NAMES = [
-  'CET',
-  'EET',
-  'EST',
-  'GMT',
-  'HST',
-  'MET',
-  'MST',
-  'PRC',
-  'ROC',
-  'ROK',
-  'UCT',
-  'UTC',
-  'WET',
-]
+const SHORT_NAMES = 'CET EET EST GMT HST MET MST PRC ROC ROK UCT UTC WET'.split(' ')
 
 /**
  * True for an IANA name, in any case. A newer Intl, and Temporal, accept offsets such as +05:00

@@ -365,8 +365,7 @@ function commonName(index: number): string {
 
 /** Of two values of one kind, the one whose type holds both. */
 function wider(x: Typed, y: Typed): Typed {
-  if (typeOf(x) === typeOf(y)) return x.bits >= y.bits ? x : y
-  if (x.kind === 'real') return castTo('DOUBLE', x)
+  if (typeOf(x) !== typeOf(y) && x.kind === 'real') return castTo('DOUBLE', x)
   return x.bits >= y.bits ? x : y
 }
 
@@ -382,18 +381,10 @@ function isConstant({ op }: Typed): boolean {
   return op === 'value' || op === 'null'
 }
 
-const NEVER_NULL: readonly string[] = [
-  'count',
-  'count_rows',
-  'count_distinct',
-  'value',
-  'is_null',
-  'is_not_null',
-  'exists',
-]
+const NEVER_NULL = new Set('count count_rows count_distinct value is_null is_not_null exists'.split(' '))
 
 function mayBeNull({ op }: Typed): boolean {
-  return !NEVER_NULL.includes(op)
+  return !NEVER_NULL.has(op)
 }
 
 function orderOf({ direction, nulls }: SqlOrder, value: Typed, dialect: SqlDialect): readonly Order[] {

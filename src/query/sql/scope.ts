@@ -83,13 +83,16 @@ export function resolveColumn(
   name: string,
   table: string | undefined,
 ): NamedColumn | undefined {
-  if (table === undefined) return only(scope.columns, name)
-  const found = scope.tables.filter(each => each.alias === table)
-  const lower = table.toLowerCase()
-  const tables = found.length > 0 ? found : scope.tables.filter(each => each.alias.toLowerCase() === lower)
-  const [first] = tables
-  if (first === undefined) throw new Refused(`there is no table ${quoted(table)} after FROM`)
-  return only(first.columns, name)
+  return only(table === undefined ? scope.columns : tableOf(scope, table).columns, name)
+}
+
+/** The table of exactly that alias, else the first one whose alias is equal ignoring case. */
+function tableOf({ tables }: NameScope, alias: string): Table {
+  const lower = alias.toLowerCase()
+  const found =
+    tables.find(each => each.alias === alias) ?? tables.find(each => each.alias.toLowerCase() === lower)
+  if (found === undefined) throw new Refused(`there is no table ${quoted(alias)} after FROM`)
+  return found
 }
 
 /** The column of exactly that name, else the one that is equal ignoring case. */
@@ -104,13 +107,7 @@ function only(columns: readonly NamedColumn[], name: string): NamedColumn | unde
 /** The columns of `*` or `table.*`. */
 export function starColumns(scope: NameScope, table: string | null): readonly NamedColumn[] {
   if (scope.tables.length === 0) throw new Refused('* needs a table after FROM')
-  if (table === null) return scope.columns
-  const lower = table.toLowerCase()
-  const found =
-    scope.tables.find(each => each.alias === table) ??
-    scope.tables.find(each => each.alias.toLowerCase() === lower)
-  if (found === undefined) throw new Refused(`there is no table ${quoted(table)} after FROM`)
-  return found.columns
+  return table === null ? scope.columns : tableOf(scope, table).columns
 }
 
 /** Two joined tables. Of an outer join, columns of the side that may be missing can be null. */

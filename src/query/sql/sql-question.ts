@@ -1,8 +1,9 @@
 /** sqlV1 and describeSqlV1: one SELECT over the pools that a reader may query. */
 import type { ColumnType } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
-import { STATEMENT_ROWS_MAX } from '../../util/limits.ts'
+import { SQL_TEXT_BYTES_MAX, STATEMENT_ROWS_MAX } from '../../util/limits.ts'
 import type { SqlStatement } from '../expression/ast.ts'
+import { endOfPart } from '../expression/lexical.ts'
 import type { PoolView } from '../expression/operand.ts'
 import type { PlanContext } from '../plan/plan-context.ts'
 import { pruningOf } from '../plan/prune-segments.ts'
@@ -55,4 +56,19 @@ function planSql(
     isNullable,
   }))
   return { select, commons, ...must(own, 'a pool'), others: more, answer: rows => ({ columns, rows }) }
+}
+
+/** ClickHouse's text with `name` written as "name". A backquote without its end stays as it is. */
+export function readClickHouseNames(text: string): string {
+  // The parser refuses it.
+  if (text.length > SQL_TEXT_BYTES_MAX) return text
+  let out = ''
+  for (let at = 0; at < text.length; ) {
+    const close = text.charAt(at) === '`' ? text.indexOf('`', at + 1) : -1
+    const end = close < 0 ? endOfPart(text, at) : close + 1
+    const part = text.slice(at, end)
+    out += close < 0 ? part : `"${part.slice(1, -1).replaceAll('"', '""')}"`
+    at = end
+  }
+  return out
 }

@@ -6,8 +6,7 @@ import type { BadQuery } from '../../../src/query/expression/values.ts'
 import type { RowPolicy } from '../../../src/query/plan/policy.ts'
 import type { QueryEngine } from '../../../src/query/plan/query-task.ts'
 import type { SqlDialect } from '../../../src/query/sql/check-statement.ts'
-import { readClickHouseNames } from '../../../src/query/sql/clickhouse-names.ts'
-import { type SqlAnswer, sql } from '../../../src/query/sql/sql-question.ts'
+import { readClickHouseNames, type SqlAnswer, sql } from '../../../src/query/sql/sql-question.ts'
 import { type Row, schemaOf, TestPool, withDeletionVectors } from '../pool.ts'
 
 const DAY_US = 86_400_000_000n
