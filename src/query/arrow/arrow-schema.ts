@@ -1,20 +1,22 @@
-/** The Arrow schema of exported columns, and the message that begins a stream. */
+/** The Arrow schema of exported columns, the message that begins a stream, and tables as streams. */
 import * as arrow from 'apache-arrow'
-import { Field, Schema, Table, tableToIPC } from 'apache-arrow'
 import { arrowType, MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow.ts'
-import { PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
+import { type ColumnType, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
-import type { QueryColumn } from '../expression/operand.ts'
+import { parsePrinted, type QueryColumn } from '../expression/operand.ts'
+import type { Table } from '../plan/answer-table.ts'
+
+const DAY_MS = 86_400_000
 
 /**
  * Every column is nullable except the service's own two: a column that was added later is null in
  * older rows.
  */
-export function arrowSchema(columns: readonly QueryColumn[]): Schema {
-  return new Schema(
+export function arrowSchema(columns: readonly QueryColumn[]): arrow.Schema {
+  return new arrow.Schema(
     columns.map(({ name, type }) => {
       const nullable = name !== RECEIVED_AT && name !== PAYLOAD
-      return new Field(name, arrowType(arrow, type), nullable)
+      return new arrow.Field(name, arrowType(arrow, type), nullable)
     }),
   )
 }
@@ -24,12 +26,78 @@ export function schemaMessage(columns: readonly QueryColumn[]): Uint8Array {
   return messageOf(arrowSchema(columns))
 }
 
-export function messageOf(schema: Schema): Uint8Array {
-  const stream = tableToIPC(new Table(schema), 'stream')
+function messageOf(schema: arrow.Schema): Uint8Array {
+  const stream = arrow.tableToIPC(new arrow.Table(schema), 'stream')
   return stream.slice(0, firstMessageBytes(stream))
 }
 
 /** Bytes of the first message of a stream: of its schema, which has no body. */
-export function firstMessageBytes(stream: Uint8Array): number {
+function firstMessageBytes(stream: Uint8Array): number {
   return MESSAGE_HEAD_BYTES + must(metadataBytes(stream), 'a message at the beginning')
+}
+
+/**
+ * The whole stream: schema, one record batch, end.
+ *
+ * Names may repeat in a table. apache-arrow joins the fields of a batch by their names, so the
+ * batch is made with the places of the columns for names. Its message has no names: those of the
+ * table stand in the message of the schema alone.
+ */
+export function tableStream({ columns, rows }: Table): Uint8Array {
+  const places = schemaOf(columns.map(({ type }, index) => ({ name: String(index), type })))
+  const children = columns.map(({ type }, index) =>
+    dataOf(
+      type,
+      rows.map(row => row[index] ?? null),
+    ),
+  )
+  const struct = new arrow.Struct(places.fields)
+  const batch = new arrow.RecordBatch(
+    places,
+    arrow.makeData({ type: struct, length: rows.length, nullCount: 0, children }),
+  )
+  const stream = arrow.tableToIPC(new arrow.Table(places, [batch]), 'stream')
+  return Buffer.concat([messageOf(schemaOf(columns)), stream.subarray(firstMessageBytes(stream))])
+}
+
+function schemaOf(columns: Table['columns']): arrow.Schema {
+  return new arrow.Schema(
+    columns.map(({ name, type }) => new arrow.Field(name, arrowType(arrow, type), true)),
+  )
+}
+
+function dataOf(type: ColumnType, cells: readonly (string | null)[]): arrow.Data {
+  const [stored, values] = [arrowType(arrow, type), cells.map(cell => cellValue(type, cell))]
+  // The builder of times takes whole milliseconds; their memory is that of 64-bit integers.
+  if (type !== 'TIMESTAMP') return dataOfVector(arrow.vectorFromArray(values, stored))
+  const {
+    length,
+    nullCount,
+    nullBitmap,
+    values: data,
+  } = dataOfVector(arrow.vectorFromArray(values, new arrow.Int64()))
+  return arrow.makeData({ type: stored as arrow.TimestampMicrosecond, length, nullCount, nullBitmap, data })
+}
+
+function dataOfVector<T extends arrow.DataType>(vector: arrow.Vector<T>): arrow.Data<T> {
+  return must(vector.data[0], 'the data of a vector')
+}
+
+/** A printed cell as apache-arrow's builder of its type takes it. */
+function cellValue(type: ColumnType, text: string | null): unknown {
+  if (text === null) return null
+  switch (type) {
+    case 'BOOLEAN':
+      return text === 'true'
+    case 'INT64':
+      return BigInt(text)
+    case 'DOUBLE':
+      return Number(text)
+    case 'DATE':
+      return Number(must(parsePrinted(type, text), 'a printed day')) * DAY_MS
+    case 'TIMESTAMP':
+      return must(parsePrinted(type, text), 'a printed time')
+    default:
+      return text
+  }
 }

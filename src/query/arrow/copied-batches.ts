@@ -15,7 +15,7 @@ import { must } from '../../util/assert.ts'
 import { disk, type FileHandle } from '../../util/disk.ts'
 import { Damaged } from '../../util/errors.ts'
 import { moved, serve } from '../../util/thread-server.ts'
-import { schemaMessage } from './arrow-schema.ts'
+import { schemaMessage, tableStream } from './arrow-schema.ts'
 import { linesOf } from './export-formats.ts'
 import {
   type BatchSource,
@@ -24,7 +24,6 @@ import {
   type ExportCalls,
   type ExportText,
 } from './export-stream.ts'
-import { tableStream } from './table-stream.ts'
 
 /** Serves the main thread's calls until it stops the thread. */
 export function serveExports(port: MessagePort): void {

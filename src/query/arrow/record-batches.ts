@@ -202,27 +202,29 @@ function fill(
   let row = 0
   for (const { columns, from, to } of pieces) {
     const column = columns[places.index] as RawColumn
-    if (places.nulls > 0) copyBits(column.valid, from, to, validity, row)
+    if (places.nulls > 0) setBits(at => isValid(column.valid, at), from, to, validity, row)
     if (target !== undefined) gather(column, from, to, target, row)
-    else if (column.type === 'BOOLEAN') packBits(column, from, to, values, row)
+    else if (column.type === 'BOOLEAN') setBits(at => isTrue(column, at), from, to, values, row)
     else copyValues(column, from, to, values, row)
     row += to - from
   }
 }
 
-/**
- * Copies bits [from, to) of `bits` to bit `at` of `target`, which is zero there. No `bits`: all are
- * set.
- */
-function copyBits(
-  bits: Uint8Array | undefined,
+/** Writes a bit for each row of [from, to) to bit `at` of `target`, which is zero there. */
+function setBits(
+  isSet: (row: number) => boolean,
   from: number,
   to: number,
   target: Uint8Array,
   at: number,
 ): void {
-  for (let i = from; i < to; i++, at++)
-    if (isValid(bits, i)) target[at >> 3] = (target[at >> 3] as number) | (1 << (at & 7))
+  for (let row = from; row < to; row++, at++)
+    if (isSet(row)) target[at >> 3] = (target[at >> 3] as number) | (1 << (at & 7))
+}
+
+/** False for a null too. */
+function isTrue({ values, valid }: RawColumn, row: number): boolean {
+  return values[row] === 1 && isValid(valid, row)
 }
 
 /** Writes zero for a null, because DuckDB's memory there holds values of an earlier query. */
@@ -232,16 +234,4 @@ function copyValues(column: RawColumn, from: number, to: number, target: Uint8Ar
   target.set(values.subarray(from * width, to * width), at * width)
   if (valid === undefined) return
   for (let i = from; i < to; i++, at++) if (!isValid(valid, i)) target.fill(0, at * width, (at + 1) * width)
-}
-
-/** Packs bytes that are 0 or 1 into bits. A null is 0. */
-function packBits(
-  { values, valid }: RawColumn,
-  from: number,
-  to: number,
-  target: Uint8Array,
-  at: number,
-): void {
-  for (let i = from; i < to; i++, at++)
-    if (values[i] === 1 && isValid(valid, i)) target[at >> 3] = (target[at >> 3] as number) | (1 << (at & 7))
 }

@@ -58,9 +58,5 @@ export interface EngineCalls {
   cancel(id: number): void
   parse(text: string): Expression | BadQuery
   parseStatement(text: string): SqlStatement | BadQuery
-  /**
-   * Drops the deleted rows of these files that are kept for later queries. No manifest names them
-   * any more.
-   */
   forget(files: readonly string[]): void
 }

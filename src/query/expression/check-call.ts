@@ -2,30 +2,18 @@
 import type { ColumnType } from '../../format/schema.ts'
 import { LIKE_PATTERN_CHARACTERS_MAX } from '../../util/limits.ts'
 import type { Call, Expression } from './ast.ts'
+import type { Checker } from './check.ts'
 import { type Argument, DATE_PARTS, type FunctionSpec, functionOf, READ_PARTS } from './functions.ts'
-import type { Rounding } from './kinds.ts'
 import { quoted } from './operand.ts'
 import { boundValue, castTo, isNumber, nullOf, operation, type Typed } from './typed.ts'
 import { Refused } from './values.ts'
-
-/** The parts of the checker that calls need. */
-export interface CallChecker {
-  readonly nowMs: number
-  check(expression: Expression): Typed
-  condition(expression: Expression): Typed
-  group(expressions: readonly Expression[], rounding?: readonly (Rounding | undefined)[]): readonly Typed[]
-  equal(expression: Expression, other: Typed): Typed
-  cast(expression: Expression, type: ColumnType): Typed
-  aggregate(check: () => Typed): Typed
-  joinTexts(count: number): void
-}
 
 const DAY_MS = 86_400_000
 
 /** What DuckDB's parser adds to an operator that stands behind its operand. */
 const AFTER_OPERAND = '__postfix'
 
-export function checkCall(call: Call, checker: CallChecker): Typed {
+export function checkCall(call: Call, checker: Checker): Typed {
   const arithmetic = checkArithmetic(call, checker)
   if (arithmetic !== undefined) return arithmetic
   const { name } = call
@@ -54,7 +42,7 @@ function checkForm(call: Call, spec: FunctionSpec, isDistinct: boolean): void {
     )
 }
 
-function checkAggregate(call: Call, spec: FunctionSpec, checker: CallChecker): Typed {
+function checkAggregate(call: Call, spec: FunctionSpec, checker: Checker): Typed {
   const values = spec.hasCondition === true ? call.arguments.slice(0, -1) : call.arguments
   const given = spec.hasCondition === true ? (call.arguments.at(-1) ?? null) : call.filter
   const filter = given === null ? {} : { filter: checker.condition(given) }
@@ -79,7 +67,7 @@ const ROWS_BITS = 48
 /** The widest integer of an engine has a sign and 127 bits: it holds 2^126, and not 2^127. */
 const INTEGER_BITS_MAX = 126
 
-function checkScalar(call: Call, spec: FunctionSpec, checker: CallChecker): Typed {
+function checkScalar(call: Call, spec: FunctionSpec, checker: Checker): Typed {
   const { name } = call
   const [first] = call.arguments
   if (spec.op === 'now' || spec.op === 'today') return nowOf(spec.op, checker.nowMs)
@@ -123,7 +111,7 @@ function scalarOf(spec: FunctionSpec, operands: readonly Typed[], words: Words):
 
 const RESULT_BITS: Readonly<Record<string, number>> = { length: 33, date_part: 40, date_diff: 64 }
 
-function argument(name: string, wanted: Argument, expression: Expression, checker: CallChecker): Typed {
+function argument(name: string, wanted: Argument, expression: Expression, checker: Checker): Typed {
   if (wanted === 'time') return timeOf(name, expression, checker)
   const typed = checker.check(expression)
   const { kind } = typed
@@ -149,7 +137,7 @@ const WANTED: Partial<Record<Argument, string>> = {
 }
 
 /** A DATE or TIMESTAMP as an instant. A literal text, or one of a policy, is read as one. */
-function timeOf(name: string, expression: Expression, checker: CallChecker): Typed {
+function timeOf(name: string, expression: Expression, checker: Checker): Typed {
   if (expression.kind === 'text' || expression.kind === 'policyValue')
     return checker.cast(expression, 'TIMESTAMP')
   const typed = checker.check(expression)
@@ -172,7 +160,7 @@ function partOf(name: string, expression: Expression, op: string): string {
   throw new Refused(`${name}: its first argument is one of '${parts.join("', '")}'`)
 }
 
-function searchOf(name: string, expression: Expression, checker: CallChecker): Typed {
+function searchOf(name: string, expression: Expression, checker: Checker): Typed {
   if (expression.kind === 'text' && expression.text.length <= LIKE_PATTERN_CHARACTERS_MAX)
     return checker.check(expression)
   throw new Refused(
@@ -193,7 +181,7 @@ function digits(name: string, expression: Expression): number {
 }
 
 /** `column -> 'a' ->> 'b'` is one path into a column. */
-function checkJson(call: Call, spec: FunctionSpec, checker: CallChecker): Typed {
+function checkJson(call: Call, spec: FunctionSpec, checker: Checker): Typed {
   const [json, ...keys] = call.arguments
   const from = checker.check(json as Expression)
   const isPath = from.op === 'json_value'
@@ -219,7 +207,7 @@ function pathOf(name: string, key: Expression, isClickHouse: boolean): string {
 
 // ── arithmetic ──────────────────────────────────────────────────────────────────────────────────
 
-function checkArithmetic(call: Call, checker: CallChecker): Typed | undefined {
+function checkArithmetic(call: Call, checker: Checker): Typed | undefined {
   const name = call.name === 'mod' ? '%' : call.name
   if (!['+', '-', '*', '/', '%'].includes(name)) return undefined
   const [left, right, ...more] = call.arguments
@@ -233,7 +221,7 @@ function checkArithmetic(call: Call, checker: CallChecker): Typed | undefined {
 }
 
 /** A time and an interval; undefined if neither operand is an interval. */
-function shifted(name: string, left: Expression, right: Expression, checker: CallChecker): Typed | undefined {
+function shifted(name: string, left: Expression, right: Expression, checker: Checker): Typed | undefined {
   const isFirst = left.kind === 'interval'
   const interval = isFirst ? left : right
   if (interval.kind !== 'interval') return undefined

@@ -12,7 +12,7 @@
 import { TEXTS_JOINED_MAX } from '../../util/limits.ts'
 import { quoteText } from '../../util/sql.ts'
 import type { ComparisonOperator, Expression, Literal, Subquery } from './ast.ts'
-import { type CallChecker, checkCall } from './check-call.ts'
+import { checkCall } from './check-call.ts'
 import { type AnyLiteral, coerce, isCastable, type Rounding, unify, valueOfLiteral } from './kinds.ts'
 import { notOfType, type PoolView, type QueryColumn, quoted, similarColumn, tryValue } from './operand.ts'
 import { boundValue, castTo, columnOf, nullOf, operation, type Typed } from './typed.ts'
@@ -42,7 +42,7 @@ export interface Names {
    */
   group?(expression: Expression): Typed | undefined
   /** The value of a subquery. Where it is absent, no subquery may stand here. */
-  subquery?(subquery: Subquery, checker: CallChecker): Typed
+  subquery?(subquery: Subquery, checker: Checker): Typed
   /** Called with the number of texts that a call joins. */
   joinTexts?(count: number): void
 }
@@ -88,7 +88,7 @@ export function checkMetric(expression: Expression, options: CheckOptions): Type
 }
 
 /** Checks one expression. Throws Refused. */
-export class Checker implements CallChecker {
+export class Checker {
   readonly nowMs: number
   hasAggregate = false
   readonly #policyValues: CheckOptions['policyValues']

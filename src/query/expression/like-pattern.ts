@@ -60,9 +60,7 @@ function readPattern(pattern: string): readonly Piece[] | undefined {
  * The plain form of a pattern that is one text, alone or with `%` around it; all others need a
  * regular expression.
  */
-function plainForm(
-  pieces: readonly Piece[],
-): readonly ['=' | 'starts_with' | 'ends_with' | 'contains' | 'regex', string] {
+function plainForm(pieces: readonly Piece[]): readonly [LikePattern['form'], string] {
   if (pieces.some(piece => piece.length > 1 || piece[0] === ONE)) return REGEX
   const texts = pieces.map(([text = '']) => text as string)
   const inner = texts.slice(1, -1).filter(text => text !== '')

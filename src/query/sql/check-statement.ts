@@ -21,7 +21,6 @@ import type {
   Subquery,
 } from '../expression/ast.ts'
 import { Checker, type Names } from '../expression/check.ts'
-import type { CallChecker } from '../expression/check-call.ts'
 import { unify } from '../expression/kinds.ts'
 import type { PoolView } from '../expression/operand.ts'
 import { allOf, type Order, type Select, type Source } from '../expression/select.ts'
@@ -278,7 +277,7 @@ export class StatementChecker {
     return this.#checker(place, plain).check(expression)
   }
 
-  #subquery({ form, operand }: Subquery, relation: Relation, checker: CallChecker): Typed {
+  #subquery({ form, operand }: Subquery, relation: Relation, checker: Checker): Typed {
     const { select, columns, hasOneRow } = relation
     if (form === 'exists') return operation('exists', 'boolean', [], { select })
     const [column, ...more] = columns
