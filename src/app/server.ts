@@ -31,7 +31,7 @@ import type { Commit } from '../log/commit-log.ts'
 import { ExportClient } from '../query/arrow/export-client.ts'
 import type { QuestionDeps } from '../query/ask.ts'
 import { sweepCopies } from '../query/copy-rows.ts'
-import { createQueryEngine, type LazyEngine } from '../query/duckdb/engine-client.ts'
+import { EngineClient } from '../query/duckdb/engine-client.ts'
 import { MergerClient } from '../store/compaction/merge-client.ts'
 import type { Backups } from '../tools/backup/backup-client.ts'
 import { localUrl } from '../util/addresses.ts'
@@ -56,7 +56,7 @@ export const MERGE_NICE = 10
 
 /** Everything that runs. */
 export interface Server extends Stages {
-  readonly engine: LazyEngine
+  readonly engine: EngineClient
   readonly commit: Commit
   readonly backups: Backups
   readonly jobs: Jobs
@@ -138,7 +138,7 @@ export async function openServer(start: ServerStart): Promise<Running> {
 function makeJobs(
   { paths, onFatal }: ServerStart,
   { catalog, pools, metrics }: Stages,
-  engine: LazyEngine,
+  engine: EngineClient,
   cutOver: ReturnType<typeof wireIngest>['cutOver'],
 ): Jobs {
   for (const { poolId, below } of reservationsOf(catalog.read.jobs.all())) {
@@ -172,8 +172,8 @@ interface Late {
   stages?: Stages
 }
 
-function makeEngine({ config, kernel, paths }: ServerStart, late: Late): LazyEngine {
-  return createQueryEngine({
+function makeEngine({ config, kernel, paths }: ServerStart, late: Late): EngineClient {
+  return new EngineClient({
     segmentFolder: paths.segment,
     temporaryFolder: paths.temporary,
     kernel,

@@ -1,10 +1,6 @@
 /** The server's engine starts its process once: with the first query, or when it is warmed. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import {
-  createQueryEngine,
-  type EngineOptions,
-  type LazyEngine,
-} from '../../src/query/duckdb/engine-client.ts'
+import { EngineClient, type EngineOptions } from '../../src/query/duckdb/engine-client.ts'
 import { schemaOf, TestPool } from './pool.ts'
 
 const schema = schemaOf([['n', 'INT64']])
@@ -17,8 +13,8 @@ beforeEach(() => {
 })
 afterEach(() => pool.close())
 
-function create(options: Partial<EngineOptions> = {}): LazyEngine {
-  return createQueryEngine({
+function create(options: Partial<EngineOptions> = {}): EngineClient {
+  return new EngineClient({
     segmentFolder: pool.segmentFolder,
     temporaryFolder: pool.temporaryFolder,
     threads: 2,
@@ -31,7 +27,7 @@ function create(options: Partial<EngineOptions> = {}): LazyEngine {
   })
 }
 
-async function count(engine: LazyEngine) {
+async function count(engine: EngineClient) {
   const segments = [await pool.segment(schema, [{ n: 1n }, { n: 2n }])]
   const statement = { sql: 'SELECT COUNT(*) FROM rows', bounds: [] }
   return (await engine.run({ schema, segments, statement, rowsMax: 10 }, 'a')).rows

@@ -20,7 +20,6 @@ import { type KernelChoice, tryNative } from '../../util/native.ts'
 /** One column of a chunk. Its memory is valid as long as this object is held. */
 export interface RawColumn {
   readonly type: ColumnType
-  readonly rows: number
   /**
    * The values in row order: as in Arrow, but a byte for a BOOLEAN and TEXT_WORDS words for a text.
    */
@@ -69,16 +68,14 @@ export function rawColumn(chunk: DuckDBDataChunk, index: number, type: ColumnTyp
   assert(isTyped, `column ${index} is ${type}, but DuckDB's is type ${typeId}`)
   const { items, dataView, validity } = vector as unknown as VectorFields
   const view = items ?? dataView
-  const rows = chunk.rowCount
   const bytes = isText(type) ? 4 * TEXT_WORDS : Math.max(1, valueBytes(type))
   assert(
-    view?.byteLength === rows * bytes && validity.offset === 0,
+    view?.byteLength === chunk.rowCount * bytes && validity.offset === 0,
     'the binding builds its vectors in another way',
   )
   const { data } = validity
   return {
     type,
-    rows,
     values: new Uint8Array(view.buffer, view.byteOffset, view.byteLength),
     valid: data === null ? undefined : new Uint8Array(data.buffer, data.byteOffset, data.byteLength),
     chunk,

@@ -16,10 +16,7 @@ import { CHUNK_ROWS, CHUNK_TEXT_BYTES_MAX } from '../../util/limits.ts'
 import { quoteName, quoteText } from '../../util/sql.ts'
 import type { TextWork } from '../plan/plan.ts'
 
-/**
- * Time that the text operations of a statement may take for one chunk, at the slowest rates that
- * were measured: DuckDB hears an interrupt only between chunks.
- */
+/** Time of a statement's text operations for one chunk, at the slowest rates that were measured. */
 const CHUNK_WORK_MS_MAX = 2_000
 /**
  * Nanoseconds for a byte below which nothing is checked. A scanned chunk is at most a row group, of

@@ -7,14 +7,8 @@
  *
  * An application whose query was ended goes to the penalty lane for a time (penalties.ts). A query
  * is ended when its time limit stops it, or when its process is replaced because it did not end.
- *
- * The other queries of that process run again, before all that wait. Where a process ended by
- * itself, nobody knows which query was the cause: each one runs again in the penalty lane, where
- * it is alone. The one that ends that process too is the cause, and rejects with Unavailable
- * (`query_process`). A query runs again once for each of the two reasons.
- *
- * Where the system refuses memory to a process, the query that asked for it need not be the one
- * that took it: it runs again alone too. The process goes on.
+ * Queries whose process ended without their fault, or perhaps without it, run again
+ * (docs/decisions/0060).
  */
 import { setMaxListeners } from 'node:events'
 import type { Propeller } from '../../catalog/documents/model.ts'
@@ -88,20 +82,6 @@ export interface EngineOptions
   readonly waitingMax?: number
 }
 
-/** An engine whose process is started by the first query, or by `warm`. */
-export interface LazyEngine extends QueryEngine {
-  /** Starts the process if no query has started it. */
-  warm(): void
-}
-
-/**
- * The engine of a server, whose start does not wait for DuckDB. Both folders must exist.
- * @throws CannotRun if DuckDB cannot be loaded: the start ends then, and not the first query
- */
-export function createQueryEngine(options: EngineOptions): LazyEngine {
-  return new EngineClient(options)
-}
-
 /** Starts the process. Resolves when it can run queries. Both folders must exist. */
 export async function openQueryEngine(options: EngineOptions): Promise<QueryEngine> {
   const engine = new EngineClient(options)
@@ -109,13 +89,16 @@ export async function openQueryEngine(options: EngineOptions): Promise<QueryEngi
   return engine
 }
 
-class EngineClient implements LazyEngine {
+/** An engine whose process is started by the first query, or by `warm`. */
+export class EngineClient implements QueryEngine {
   readonly #options: EngineOptions
   readonly #queryMsMax: number
   readonly #waitingMax: number
   readonly #main: EngineLane
   readonly #penalty: EngineLane
   readonly #penalties: Penalties
+  /** Applications whose long copy was in a crash. */
+  readonly #suspects: Penalties
   #checking = 0
   /** Queries so far: the id of the last one. */
   #queries = 0
@@ -126,12 +109,17 @@ class EngineClient implements LazyEngine {
     this.#twice(process => process.call('parseStatement', text)),
   )
 
+  /**
+   * Both folders must exist.
+   * @throws CannotRun if DuckDB cannot be loaded: the start ends then, and not the first query
+   */
   constructor(options: EngineOptions) {
     checkDuckDb()
     this.#options = options
     this.#queryMsMax = options.queryMsMax ?? QUERY_MS_MAX
     this.#waitingMax = options.waitingMax ?? QUERIES_WAITING_MAX
     this.#penalties = new Penalties(options.penaltyMs ?? PENALTY_MS)
+    this.#suspects = new Penalties(options.penaltyMs ?? PENALTY_MS)
     const endMsMax = options.queryEndMsMax ?? QUERY_END_MS_MAX
     const common = {
       crashAt: options.crashAt,
@@ -171,6 +159,7 @@ class EngineClient implements LazyEngine {
     }
   }
 
+  /** Starts the process if no query has started it. */
   warm(): void {
     this.#main.warm()
   }
@@ -312,12 +301,13 @@ class EngineClient implements LazyEngine {
   }
 
   /**
-   * A query whose process ended by itself runs again, once and alone. A long copy does not: it
-   * would keep the others of the penalty lane waiting. Its second crash counts as its fault.
+   * A query whose process ended by itself runs again, once and alone: the one that ends that process
+   * too is the cause. A long copy does not: it would keep the others of the penalty lane waiting.
+   * Its second crash counts as its fault.
    */
   #runAlone(query: EngineQuery, error: Error, lane: QueryProcessName): void {
     if (isLong(query)) {
-      if (this.#isOfApplication(query) && this.#penalties.suspect(query.fairKey))
+      if (this.#isOfApplication(query) && !this.#suspects.add(query.fairKey))
         this.#penalise(query, 'the query process ended twice during a copy')
       query.reject(error)
     } else if (query.crashedIn === undefined) {
@@ -329,7 +319,10 @@ class EngineClient implements LazyEngine {
     }
   }
 
-  /** A query that has no memory where it is alone takes it itself. A long copy runs once. */
+  /**
+   * The query to which the system refuses memory need not be the one that took it: it runs again
+   * alone. A long copy runs once.
+   */
   #findMemory(query: EngineQuery, error: Error, lane: QueryProcessName): void {
     if (lane === 'query' && query.crashedIn === undefined && !isLong(query)) {
       query.crashedIn = lane

@@ -2,9 +2,6 @@
  * What a statement does with texts, counted while the dialect writes it: time for each byte that it
  * searches, and copies that it makes. The engine multiplies both by the bytes of a chunk before the
  * statement runs (chunk-work.ts).
- *
- * DuckDB hears an interrupt only between chunks of 2,048 rows, and keeps the texts that each
- * expression makes of a chunk outside of its memory limit.
  */
 import { TEXTS_JOINED_MAX } from '../../util/limits.ts'
 import { isComparison } from '../expression/like-pattern.ts'
