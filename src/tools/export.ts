@@ -9,7 +9,7 @@ import { CLEAN, type CommandInput } from '../database/command.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
 import { openBatches } from '../query/arrow/copied-batches.ts'
-import { arrowFile, csv, ndjson } from '../query/arrow/export-formats.ts'
+import { arrowFile, textFile } from '../query/arrow/export-formats.ts'
 import { type CopySegments, recordBatches, type SegmentGroup } from '../query/arrow/export-stream.ts'
 import { copyRows, copyTo, parquetTarget, sweepCopies } from '../query/copy-rows.ts'
 import { queryColumns } from '../query/expression/operand.ts'
@@ -232,14 +232,7 @@ function encode(
   batches: AsyncIterable<Uint8Array>,
   format: BatchFormat,
 ): AsyncIterable<Uint8Array> {
-  switch (format) {
-    case 'arrow':
-      return arrowFile(columns, batches)
-    case 'ndjson':
-      return ndjson(columns, batches)
-    case 'csv':
-      return csv(columns, batches)
-  }
+  return format === 'arrow' ? arrowFile(columns, batches) : textFile(format, columns, batches)
 }
 
 /**

@@ -41,20 +41,14 @@ export async function* arrowFile(
 
 type Cell = (row: number) => string | null
 
-export async function* ndjson(
+/** NDJSON, one JSON object a line, or CSV by RFC 4180 with a header. */
+export async function* textFile(
+  format: 'ndjson' | 'csv',
   columns: readonly QueryColumn[],
   batches: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void, void> {
-  for await (const batch of batches) yield linesOf('ndjson', columns, batch)
-}
-
-/** CSV by RFC 4180 with a header. */
-export async function* csv(
-  columns: readonly QueryColumn[],
-  batches: AsyncIterable<Uint8Array>,
-): AsyncGenerator<Uint8Array, void, void> {
-  yield encoder.encode(csvLine(columns.map(({ name }) => name)))
-  for await (const batch of batches) yield linesOf('csv', columns, batch)
+  if (format === 'csv') yield encoder.encode(csvLine(columns.map(({ name }) => name)))
+  for await (const batch of batches) yield linesOf(format, columns, batch)
 }
 
 /**

@@ -16,7 +16,7 @@ import type { IntervalUnit } from '../expression/ast.ts'
 import { READ_PARTS } from '../expression/functions.ts'
 import type { Select } from '../expression/select.ts'
 import { type Typed, typeOfKind } from '../expression/typed.ts'
-import { type Bound, Refused } from '../expression/values.ts'
+import { Refused } from '../expression/values.ts'
 import { TextWorkCounter } from './text-work.ts'
 import { Binder, planLike } from './write-like.ts'
 import { timeKeySql } from './write-time-key.ts'
@@ -43,7 +43,7 @@ const SHIFT_MAX: Partial<Record<IntervalUnit, number>> = { years: 200_000, quart
 /** Writes the expressions of one statement, whose values it collects. */
 export class DuckdbWriter {
   readonly work = new TextWorkCounter()
-  readonly #binder = new Binder()
+  readonly binder = new Binder()
   readonly #selectSql: (select: Select) => string
   /** The SQL of values that are written once; '' before that. */
   readonly #shared = new Map<Typed, string>()
@@ -53,11 +53,6 @@ export class DuckdbWriter {
   /** @param selectSql the SQL of a subquery, written by this writer */
   constructor(selectSql: (select: Select) => string) {
     this.#selectSql = selectSql
-  }
-
-  /** All values so far, in the order of their placeholders. */
-  bounds(): readonly Bound[] {
-    return this.#binder.bounds()
   }
 
   /**
@@ -109,7 +104,7 @@ export class DuckdbWriter {
       case 'in_select':
         return `(${this.#one(typed)} IN (${this.#query(typed)}))`
       case 'value':
-        return this.#binder.bind(must(typed.bound, 'a value'))
+        return this.binder.bind(must(typed.bound, 'a value'))
       case 'null':
         return `NULL::${typed.kind === 'null' ? 'BOOLEAN' : COLUMN_TYPE[typeOfKind(typed.kind)].duckdb}`
       case 'and':
@@ -177,7 +172,7 @@ export class DuckdbWriter {
 
   #like(typed: Typed): string {
     const text = this.#one(typed)
-    return `(${planLike(text, typed.word ?? '', this.#binder, typed.op === 'ilike')})`
+    return `(${planLike(text, typed.word ?? '', this.binder, typed.op === 'ilike')})`
   }
 
   /** Conditions and values in turn, then the value of ELSE. */
@@ -240,7 +235,7 @@ export class DuckdbWriter {
       case 'json_text':
       case 'json_value': {
         const column = this.#one(typed)
-        const path = this.#binder.bind({ type: 'STRING', value: typed.word ?? '' })
+        const path = this.binder.bind({ type: 'STRING', value: typed.word ?? '' })
         const read = typed.op === 'json_text' ? 'json_extract_string' : 'json_extract'
         // A text that is no JSON for DuckDB has no parts, and is no error.
         return `CASE WHEN json_valid(${column}) THEN ${read}(${column}, ${path})::VARCHAR END`
@@ -343,7 +338,7 @@ export class DuckdbWriter {
   }
 
   #whole(value: number): string {
-    return `${this.#binder.bind({ type: 'INT32', value: String(value) })}::INTEGER`
+    return `${this.binder.bind({ type: 'INT32', value: String(value) })}::INTEGER`
   }
 }
 

@@ -7,17 +7,14 @@ import { type Bound, Refused } from '../expression/values.ts'
  * Collects the bound values of one statement: the only way for a caller's text into a statement.
  */
 export class Binder {
-  readonly #bounds: Bound[] = []
+  /** In the order of their placeholders. */
+  readonly bounds: Bound[] = []
   /** Regular expressions among the values so far; planLike counts them. */
   patterns = 0
 
   bind(bound: Bound): string {
-    this.#bounds.push(bound)
-    return `$${this.#bounds.length}`
-  }
-
-  bounds(): readonly Bound[] {
-    return [...this.#bounds]
+    this.bounds.push(bound)
+    return `$${this.bounds.length}`
   }
 }
 

@@ -22,7 +22,7 @@ export const duckdb: Dialect = {
     const work = writer.work.total()
     return {
       sql,
-      bounds: writer.bounds(),
+      bounds: writer.binder.bounds,
       ...(restriction === undefined ? {} : { restriction }),
       ...(plan.hasPositions === true ? { hasPositions: true as const } : {}),
       ...(others.length === 0 ? {} : { otherRestrictions }),

@@ -93,18 +93,9 @@ const TYPE_OF: Readonly<Record<ValueKind, ColumnType>> = {
 }
 const BITS: Partial<Record<ColumnType, number>> = { INT8: 7, INT16: 15, INT32: 31, INT64: 63 }
 
-function kindOf(type: ColumnType): ValueKind {
-  return KIND_OF[type]
-}
-
 /** The widest type of a column that holds values of the kind. */
 export function typeOfKind(kind: ValueKind): ColumnType {
   return TYPE_OF[kind]
-}
-
-/** 0 for types that are no integers. */
-function bitsOf(type: ColumnType): number {
-  return BITS[type] ?? 0
 }
 
 export function isNumber({ kind }: Pick<Typed, 'kind'>): boolean {
@@ -123,11 +114,11 @@ export function operation(
 }
 
 export function columnOf(column: QueryColumn): Typed {
-  return { op: 'column', kind: kindOf(column.type), bits: bitsOf(column.type), operands: [], column }
+  return { op: 'column', kind: KIND_OF[column.type], bits: BITS[column.type] ?? 0, operands: [], column }
 }
 
 export function boundValue(bound: Bound): Typed {
-  const kind = kindOf(bound.type)
+  const kind = KIND_OF[bound.type]
   const bits = kind === 'integer' ? bitLength(String(bound.value)) : 0
   return { op: 'value', kind, bits, operands: [], bound }
 }
@@ -150,7 +141,7 @@ export function nullOf(kind: ValueKind): Typed {
 }
 
 export function castTo(type: ColumnType, operand: Typed): Typed {
-  return operation('cast', kindOf(type), [operand], { type, bits: bitsOf(type) })
+  return operation('cast', KIND_OF[type], [operand], { type, bits: BITS[type] ?? 0 })
 }
 
 function bitLength(text: string): number {

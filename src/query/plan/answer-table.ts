@@ -13,6 +13,7 @@ import type { QueryColumn } from '../expression/operand.ts'
 import { typeOfKind, type ValueKind } from '../expression/typed.ts'
 import type { BadQuery } from '../expression/values.ts'
 import type { PrintedRows } from './query-task.ts'
+import type { Series } from './time-series.ts'
 
 export interface Table {
   readonly columns: readonly QueryColumn[]
@@ -27,11 +28,6 @@ export interface PlannedOutput {
 
 const TOO_LARGE: BadQuery = {
   badRequest: `groupBy: the table has more than ${ANSWER_CHARACTERS_MAX} characters, because each interval repeats the values of its group. Choose a coarser granularity, or a shorter timeRange.`,
-}
-
-interface Series {
-  readonly labels: readonly string[]
-  readonly values: readonly (string | null)[]
 }
 
 /** The fields of all answers, of which each kind has some. */

@@ -19,24 +19,24 @@ export type PrintedRows = readonly (readonly (string | null)[])[]
  */
 export type CopyTarget = ArrowTarget | ParquetTarget
 
-/** Arrow record batches as messages of the IPC stream format, without schema and end. */
-interface ArrowTarget {
-  readonly format: 'arrow'
+interface NewFile {
   readonly file: string
-  readonly types: readonly ColumnType[]
   /** Makes it a long copy. Without a value the copy has the time of a query. */
   readonly msMax?: number
 }
 
-export interface ParquetTarget {
+/** Arrow record batches as messages of the IPC stream format, without schema and end. */
+interface ArrowTarget extends NewFile {
+  readonly format: 'arrow'
+  readonly types: readonly ColumnType[]
+}
+
+export interface ParquetTarget extends NewFile {
   readonly format: 'parquet'
-  readonly file: string
   readonly compression: 'snappy' | 'zstd' | 'gzip' | 'uncompressed'
   /** Stores a text that repeats once a row group. Old readers refuse such files. */
   readonly hasDictionaries: boolean
   readonly rowGroupRows: number
-  /** Makes it a long copy. Without a value the copy has the time of a query. */
-  readonly msMax?: number
 }
 
 export interface PoolRows {

@@ -36,7 +36,7 @@ export interface TimeSeriesQuery extends MetricQuery {
 }
 
 /** One value for each label. */
-interface Series {
+export interface Series {
   /** The begin of each interval. */
   readonly labels: readonly string[]
   readonly values: readonly (string | null)[]
