@@ -57,10 +57,7 @@ export async function parseTexts(
   )
 }
 
-/**
- * Answers one question. Rejects with Unavailable, SegmentDamaged or AccessEnded, never with a short
- * count.
- */
+/** Answers one question. Rejects with Unavailable, SegmentDamaged or AccessEnded. */
 export async function ask<Query, Answer>(
   question: Askable<Query, Answer>,
   pools: PoolsOfQuestion,
@@ -156,10 +153,7 @@ async function pinPools(
   return { pools: rows, release }
 }
 
-/**
- * The number of live rows, which the manifest knows: no file is read, so a damaged one is not found
- * here.
- */
+/** The number of live rows, from the manifest: no file is read, so no damage is found. */
 function countRows(segments: readonly QuerySegment[]): QueryDone {
   const rows = countLiveRows(segments)
   return {

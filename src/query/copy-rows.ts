@@ -64,10 +64,7 @@ export async function copyRows(
   }
 }
 
-/**
- * Copies the selected live rows of a group and returns their number. After a failure the caller
- * removes the file.
- */
+/** Copies selected live rows; returns their number. After a failure the caller removes the file. */
 export async function copyTo(
   target: CopyTarget,
   schema: PoolSchema,

@@ -28,10 +28,7 @@ export interface PlannedSelection extends QueryPlan {
   readonly selectsAll: boolean
 }
 
-/**
- * The plan of a selection. The sentence of a Refused begins with the name of the part that is
- * wrong.
- */
+/** The plan of a selection. The sentence of a Refused begins with the part that is wrong. */
 export function planSelection(view: PoolView, selection: Selection, context: PlanContext): PlannedSelection {
   const columns = partOf('columns', () => columnsOf(view, selection.columns))
   const { filters: text, start = null, stop = null } = selection
@@ -74,10 +71,7 @@ export async function writeSelection(
   }
 }
 
-/**
- * The planner's sentence in the words of this route: `start` and `stop` are parameters of their own
- * here.
- */
+/** The planner's sentence in the words of this route, where `start` and `stop` are parameters. */
 function withPart(sentence: string): string {
   // No other column can be chosen here, so its absence is the only problem with it.
   if (sentence.startsWith('timeRange.timestamp:'))
@@ -95,10 +89,7 @@ function columnsOf(view: PoolView, names: readonly string[] | undefined): readon
   })
 }
 
-/**
- * Reads column names: separated by commas, or a JSON list if a name has a comma or begins with a
- * bracket.
- */
+/** Reads column names: separated by commas, or a JSON list, for names with a comma or `[`. */
 export function readColumns(text: string): readonly string[] | BadQuery {
   if (!text.startsWith('[')) return text.split(',')
   try {

@@ -8,10 +8,7 @@ import type { Table } from '../plan/answer-table.ts'
 
 const DAY_MS = 86_400_000
 
-/**
- * Every column is nullable except the service's own two: a column that was added later is null in
- * older rows.
- */
+/** Only the service's own two are never null: a later column is null in older rows. */
 export function arrowSchema(columns: readonly QueryColumn[]): arrow.Schema {
   return new arrow.Schema(
     columns.map(({ name, type }) => {

@@ -107,10 +107,7 @@ class Batches implements BatchSource {
     disk.close(this.#file)
   }
 
-  /**
-   * The length of the message at the position. Counts its rows. Throws if the file does not hold
-   * all of it.
-   */
+  /** The length of the next message, whose rows are counted. Throws if the file lacks a part. */
   #messageBytes(): number {
     const at = this.#position
     const metadataLength = metadataBytes(this.#read(at, new Uint8Array(MESSAGE_HEAD_BYTES)))

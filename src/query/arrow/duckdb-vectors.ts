@@ -20,9 +20,7 @@ import { type KernelChoice, tryNative } from '../../util/native.ts'
 /** One column of a chunk. Its memory is valid as long as this object is held. */
 export interface RawColumn {
   readonly type: ColumnType
-  /**
-   * The values in row order: as in Arrow, but a byte for a BOOLEAN and TEXT_WORDS words for a text.
-   */
+  /** In row order, as in Arrow, but a byte for a BOOLEAN and TEXT_WORDS words for a text. */
   readonly values: Uint8Array
   /**
    * Bit i, from the lowest, is 1 if row i is not null. Absent where no row is null. The value of a
@@ -34,10 +32,7 @@ export interface RawColumn {
   readonly vector: DuckDBVector
 }
 
-/**
- * A text: its length in bytes, then 12 bytes, which are the text, or its first 4 bytes and a
- * pointer to all of it.
- */
+/** A text: its length, then 12 bytes: the text, or its first 4 bytes and a pointer to it. */
 const TEXT_WORDS = 4
 const TEXT_INLINE_BYTES_MAX = 12
 
@@ -83,10 +78,7 @@ export function rawColumn(chunk: DuckDBDataChunk, index: number, type: ColumnTyp
   }
 }
 
-/**
- * The texts of a VARCHAR column. The binding's decoder removes U+FEFF from the beginning of a text;
- * here it stays.
- */
+/** The texts of a VARCHAR column, with the U+FEFF that the binding's decoder removes. */
 export function wholeTexts(chunk: DuckDBDataChunk, index: number): readonly (string | null)[] {
   const { values } = rawColumn(chunk, index, 'STRING')
   return (chunk.getColumnValues(index) as (string | null)[]).map((text, row) => {

@@ -1,7 +1,4 @@
-/**
- * The main thread's side of the export thread. The first export starts the thread, which runs until
- * the stop.
- */
+/** The main thread's side of the export thread, which the first export starts. */
 import { rm } from 'node:fs/promises'
 import { Unavailable } from '../../util/errors.ts'
 import { QUERY_NICE } from '../../util/limits.ts'
@@ -46,10 +43,7 @@ export class ExportClient {
     }
   }
 
-  /**
-   * The first message of a stream of `columns`. The thread makes it, because loading Arrow takes
-   * 0.1 s.
-   */
+  /** The first message of a stream. The thread makes it, because loading Arrow takes 0.1 s. */
   async schema(columns: readonly QueryColumn[]): Promise<Uint8Array> {
     return await this.#running().call('schema', columns)
   }

@@ -1,7 +1,4 @@
-/**
- * Record batches as the formats of an export: Arrow's file format, NDJSON and CSV. Numbers are
- * exact, and times are printed as queries print them.
- */
+/** Record batches as Arrow files, NDJSON and CSV. Numbers are exact; times are those of queries. */
 import { MetadataVersion, type RecordBatch, tableFromIPC, type Vector } from 'apache-arrow'
 import { FileBlock, Footer } from 'apache-arrow/ipc/metadata/file'
 import { Message } from 'apache-arrow/ipc/metadata/message'
@@ -14,10 +11,7 @@ import { arrowSchema, schemaMessage } from './arrow-schema.ts'
 
 const MAGIC = new TextEncoder().encode('ARROW1')
 
-/**
- * One file of Arrow's IPC file format: the stream between two magics, with a footer that has each
- * batch's position.
- */
+/** One Arrow IPC file: the stream between two magics, with each batch's position in a footer. */
 export async function* arrowFile(
   columns: readonly QueryColumn[],
   batches: AsyncIterable<Uint8Array>,

@@ -67,10 +67,7 @@ export interface ExportText {
 export interface ExportCalls {
   /** Returns a number, which names the file in the other calls. */
   open(copied: CopiedFile & { readonly text?: ExportText }): number
-  /**
-   * The next batch, moved. `room` is the memory of the batch before, moved back. A file has one
-   * call at a time.
-   */
+  /** The next batch, moved. `room`: the last one's, moved back. A file has one call at a time. */
   next(from: { readonly file: number; readonly room: ArrayBuffer | undefined }): Uint8Array | undefined
   close(file: number): void
   /** The message that begins a stream of these columns. */
@@ -159,10 +156,7 @@ export async function* recordBatches(
   }
 }
 
-/**
- * The whole stream. The schema comes with the first batch, so that an early failure comes before
- * any byte.
- */
+/** The stream. The schema comes with the first batch: an early failure comes before any byte. */
 export async function* arrowStream(
   schema: () => Promise<Uint8Array>,
   batches: AsyncIterable<Uint8Array>,

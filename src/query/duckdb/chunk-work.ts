@@ -18,10 +18,7 @@ import type { TextWork } from '../plan/plan.ts'
 
 /** Time of a statement's text operations for one chunk, at the slowest rates that were measured. */
 const CHUNK_WORK_MS_MAX = 2_000
-/**
- * Nanoseconds for a byte below which nothing is checked. A scanned chunk is at most a row group, of
- * FLUSH_BYTES: 2 s.
- */
+/** Nanoseconds for a byte that are not checked: a chunk is at most FLUSH_BYTES, so 2 s. */
 const CHUNK_WORK_NS_UNCHECKED = 30
 /** Files, and columns of files, of which the bytes of a chunk are known: some 200 bytes each. */
 const TEXT_LENGTHS_CACHED_MAX = 20_000

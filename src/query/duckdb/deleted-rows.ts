@@ -43,10 +43,7 @@ export class DeletedRowSets {
     this.#cache = new DeletedRowsCache(bytesMax, set => native.dropDeletedRows(set))
   }
 
-  /**
-   * A view over these segments, which ends with `end`, or undefined if they have too many deleted
-   * rows.
-   */
+  /** A view, which ends with `end`, or undefined if the segments have too many deleted rows. */
   begin(segments: readonly QuerySegment[]): number | undefined {
     const counts = segments.map(({ deletionVectors }) => countDeletedRows(deletionVectors))
     if (counts.reduce((sum, deleted) => sum + bytesOf(deleted), 0) > this.#bytesMax) return undefined

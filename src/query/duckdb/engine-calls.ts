@@ -9,9 +9,7 @@ import type { QueryDone, QueryTask } from '../plan/query-task.ts'
 
 /** The settings that the query process starts with. Every user of the machine can read them. */
 export interface EngineSettings {
-  /**
-   * Absolute folder of all segments: the only one that queries may read, besides the temporary one.
-   */
+  /** Absolute folder of all segments: queries may read it and the temporary one alone. */
   readonly segmentFolder: string
   /** Absolute folder of copies. DuckDB spills to a folder in it (util/paths.ts). */
   readonly temporaryFolder: string
@@ -43,10 +41,7 @@ export interface SentTask extends Omit<QueryTask, 'segments' | 'others'> {
   readonly others?: readonly { readonly schema: PoolSchema; readonly segments: readonly SentSegment[] }[]
 }
 
-/**
- * An answer with `missing` means that nothing has run, because the process lacks the deletion
- * vectors of these segments.
- */
+/** `missing`: nothing has run, because the process lacks the vectors of these segments. */
 export type RunAnswer = QueryDone | { readonly missing: readonly number[] }
 
 /** The calls of the main thread to the query process. A stop interrupts the queries that run. */

@@ -66,10 +66,7 @@ export interface EngineOptions
   readonly crashAt: string
   /** Every statement waits until the files that it reads are known to be whole (W-8). */
   readonly ensureWhole: EnsureWhole
-  /**
-   * The propeller of an application. Where it is absent, all queries have the resources of the
-   * largest.
-   */
+  /** The propeller of an application. Absent: all queries have the resources of the largest. */
   readonly propellerOf?: (fairKey: string) => Propeller
   /** A query of an application has waited this long for its turn, or in vain. */
   readonly onWaited?: (fairKey: string, ms: number) => void

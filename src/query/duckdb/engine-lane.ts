@@ -54,9 +54,7 @@ interface LaneOptions {
   readonly waitMsMax: number
   /** See QUERY_END_MS_MAX. */
   readonly endMsMax: number
-  /**
-   * The process ends when it had no query for this long. Where this is absent, the process stays.
-   */
+  /** The process ends when it had no query for this long. Absent: it stays. */
   readonly idleMs?: number
   readonly limited: (query: EngineQuery) => QueryTask & { readonly msMax: number }
   readonly queriesMaxOf: (fairKey: string) => number

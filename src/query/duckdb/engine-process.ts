@@ -28,10 +28,7 @@ import type { EngineCalls, EngineSettings } from './engine-calls.ts'
 const ENGINE_RESTART_MS_MIN = 100
 /** Queries wait for up to QUERY_MS_MAX, so they outlast a few of these. */
 const ENGINE_RESTART_MS_MAX = 10_000
-/**
- * A query process that ran for this long without a query failed for a new reason: its restart is at
- * once.
- */
+/** A process that ran this long without a query failed for a new reason: its restart is at once. */
 const ENGINE_STEADY_MS = 60_000
 /**
  * Megabytes of JavaScript values in the query process: the rows of two answers, of 2M values each,
@@ -133,9 +130,7 @@ export class EngineProcess {
     clearTimeout(last)
   }
 
-  /**
-   * Ends the process, whose calls reject, and starts the next one at once. `why` stands in the log.
-   */
+  /** Ends the process, whose calls reject, and starts the next one. `why` stands in the log. */
   async replace(process: EngineCallee, why: string): Promise<void> {
     if (this.open !== process) return // it has failed meanwhile
     this.#isOpen = false // no further query is sent to it

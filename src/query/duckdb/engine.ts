@@ -234,10 +234,7 @@ export class Engine {
     return { schema, whole, reduced: { sources: reduced, skipping: { by: 'table', table } } }
   }
 
-  /**
-   * The columns of a file. Segments of one pool and schema version have equal columns and share one
-   * set.
-   */
+  /** The columns of a file. Segments of one pool and schema version share one set. */
   async #columnsOf(running: Running, key: string, file: string): Promise<ReadonlySet<string>> {
     const known = this.#columns.get(key)
     if (known !== undefined) return known

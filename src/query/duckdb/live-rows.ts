@@ -27,9 +27,7 @@ export interface SegmentSource {
   readonly columns: ReadonlySet<string>
 }
 
-/**
- * How the deleted rows of some segments are left out. Segments are told apart by their position.
- */
+/** How deleted rows are left out. Segments are told apart by their position. */
 type Skipping =
   | { readonly by: 'view'; readonly view: number }
   /** Its columns are `f`, the position of the segment, and `r`, the row. */

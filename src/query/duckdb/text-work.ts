@@ -86,9 +86,7 @@ export class TextWorkCounter {
     for (const [column, times] of sizeOf(value)) known.set(column, Math.max(times, known.get(column) ?? 0))
   }
 
-  /**
-   * An output of the statement itself: of joined rows the engine copies each text into the answer.
-   */
+  /** An output of the statement: of joined rows the engine copies each text into the answer. */
   answer(value: Typed, rows: number): void {
     for (const [name, times] of sizeOf(value))
       this.#work.push({ name, ns: 0, made: times * ANSWER_MADE, isScan: false, rows, isOfJoin: true })

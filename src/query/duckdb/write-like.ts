@@ -3,9 +3,7 @@ import { LIKE_PATTERNS_MAX } from '../../util/limits.ts'
 import { ONE, readLike } from '../expression/like-pattern.ts'
 import { type Bound, Refused } from '../expression/values.ts'
 
-/**
- * Collects the bound values of one statement: the only way for a caller's text into a statement.
- */
+/** The bound values of a statement: the only way for a caller's text into a statement. */
 export class Binder {
   /** In the order of their placeholders. */
   readonly bounds: Bound[] = []

@@ -42,9 +42,7 @@ function restrictionOf(visible: VisibleRows | undefined, writer: DuckdbWriter): 
   return { columns, where: sql }
 }
 
-/**
- * DuckDB writes a table that is read once into its place, which may take the reader's conditions.
- */
+/** DuckDB writes a table that is read once into its place, where conditions may reach it. */
 function commonSql({ name, select, isKept }: CommonTable, writer: DuckdbWriter): string {
   return `${name} AS ${isKept ? '' : 'NOT '}MATERIALIZED (${selectSql(select, writer)})`
 }

@@ -232,9 +232,7 @@ function shifted(name: string, left: Expression, right: Expression, checker: Che
   return operation('shift', 'instant', [time], { interval: { count, unit: interval.unit } })
 }
 
-/**
- * Integers stay exact while the result has at most INTEGER_BITS_MAX bits; then they become real.
- */
+/** Integers stay exact up to INTEGER_BITS_MAX bits of the result; then they become real. */
 function numbers(op: string, left: Typed, right: Typed): Typed {
   const [a, b] = [numeric(op, left), numeric(op, right)]
   const most = Math.max(a.bits, b.bits)
@@ -249,10 +247,7 @@ function numeric(name: string, typed: Typed): Typed {
   throw new Refused(`${name}: its operands are numbers, and this is ${typed.kind}`)
 }
 
-/**
- * The JSON pointer (RFC 6901) of a key, or of a path such as `$.a."b c"[0]`; undefined if it
- * is neither.
- */
+/** The JSON pointer (RFC 6901) of a key, or of a path such as `$.a."b c"[0]`; else undefined. */
 function pointerOf(text: string): string | undefined {
   if (!text.startsWith('$')) return step(text)
   let pointer = ''

@@ -36,10 +36,7 @@ type Place = 'filter' | 'outside' | 'inside'
 export interface Names {
   /** The column, or undefined. Throws Refused if the name stands for several. */
   column(reference: Extract<Expression, { kind: 'column' }>): Typed | undefined
-  /**
-   * The value that GROUP BY has for the whole of `expression`. Where it is absent, there can be no
-   * GROUP BY.
-   */
+  /** GROUP BY's value for the whole of `expression`. Absent: there can be no GROUP BY. */
   group?(expression: Expression): Typed | undefined
   /** The value of a subquery. Where it is absent, no subquery may stand here. */
   subquery?(subquery: Subquery, checker: Checker): Typed

@@ -8,9 +8,7 @@ import { Refused } from './values.ts'
 /** A placeholder whose value is not known while a policy is only checked. */
 export type AnyLiteral = Literal | { readonly kind: 'unknown' }
 
-/**
- * A policy value is a plain text, number or boolean: it equals no object, and texts have quotes.
- */
+/** A policy value is a text, number or boolean: it equals no object, and texts have quotes. */
 export const NO_JSON_VALUE =
   'a JSON value cannot be compared with a policy value: compare a part of it in filterSql with ->>'
 

@@ -4,9 +4,7 @@
  * refused where they begin (text-problem.ts).
  */
 
-/**
- * The end of the part that begins at `at`: a text, a quoted name, a comment, or one character.
- */
+/** The end of the part that begins at `at`: a text, a quoted name, a comment or a character. */
 export function endOfPart(sql: string, at: number): number {
   const char = sql[at]
   if (char === "'" || char === '"') return endOfQuoted(sql, at)

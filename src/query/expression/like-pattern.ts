@@ -14,10 +14,7 @@ export interface LikePattern {
   readonly pieces: readonly Piece[]
 }
 
-/**
- * Reads a pattern. `%` is any characters, `_` one, `\` takes the next character literally. Throws
- * Refused.
- */
+/** Reads a pattern: `%` is any characters, `_` one, `\` quotes the next one. Throws Refused. */
 export function readLike(pattern: string, ignoresCase = false): LikePattern {
   const pieces = readPattern(pattern)
   if (pieces === undefined) throw new Refused('the pattern ends with a lone backslash')
@@ -56,10 +53,7 @@ function readPattern(pattern: string): readonly Piece[] | undefined {
   return pieces
 }
 
-/**
- * The plain form of a pattern that is one text, alone or with `%` around it; all others need a
- * regular expression.
- */
+/** The plain form of a pattern that is one text, alone or with `%` around it, else REGEX. */
 function plainForm(pieces: readonly Piece[]): readonly [LikePattern['form'], string] {
   if (pieces.some(piece => piece.length > 1 || piece[0] === ONE)) return REGEX
   const texts = pieces.map(([text = '']) => text as string)

@@ -21,9 +21,7 @@ export interface PoolView extends PoolSchema {
   readonly visible?: ReadonlySet<string>
 }
 
-/**
- * The columns of a pool in the order that clients see. `_service_sequence` is not one of them.
- */
+/** The columns of a pool in the order that clients see, without `_service_sequence`. */
 export function queryColumns(view: PoolView): readonly QueryColumn[] {
   const all: readonly QueryColumn[] = [
     { name: RECEIVED_AT, type: 'TIMESTAMP' },
@@ -171,10 +169,7 @@ function finite(text: string, round: (value: number) => number): number | undefi
   return Number.isFinite(value) ? value + 0 : undefined
 }
 
-/**
- * Exact to 64 bits. With a fraction or an exponent the value must be integral and within ±2^53, as
- * in ingest.
- */
+/** Exact to 64 bits. As in ingest, one with a fraction or exponent is integral and within ±2^53. */
 function readInteger(text: string, bits: bigint): string | undefined {
   const match = matchNumber(text)
   if (match === undefined) return undefined

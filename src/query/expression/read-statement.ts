@@ -307,10 +307,7 @@ function notAllowed(node: Node): Refused {
   return new Refused(REFUSED_KINDS.get(type) ?? ONE_SELECT)
 }
 
-/**
- * The statement without the tables of WITH that nothing reads, and without pools that only they
- * name.
- */
+/** The statement without tables of WITH that nothing reads, and pools that only they name. */
 function withoutUnused({ pools, commons, query }: SqlStatement): SqlStatement {
   const used = { pool: new Set<number>(), common: new Set<number>() }
   const walk = (value: unknown): void => {

@@ -51,10 +51,7 @@ export interface Select {
   /** Absent for every row. */
   readonly where?: Typed | undefined
   readonly outputs: readonly Output[]
-  /**
-   * Absent where rows are not grouped. With aggregates among the outputs and no grouping there is
-   * one row.
-   */
+  /** Absent where rows are not grouped: with aggregates among the outputs there is one row. */
   readonly groupBy?: readonly Typed[]
   /**
    * Instead of `groupBy`: the rows of several groupings. A value that a grouping lacks is null in

@@ -26,9 +26,7 @@ export type KeyRule =
       readonly floors: readonly Step[]
     }
   | {
-      /**
-       * The begin of the unit in which max(ms + offset, floor) is. Days and weeks have a length.
-       */
+      /** The begin of the unit in which max(ms + offset, floor) is. */
       readonly form: 'calendar'
       readonly unit: CalendarUnit
       readonly offsets: readonly Step[]

@@ -35,10 +35,7 @@ export interface Typed {
   readonly filter?: Typed
   /** Of `column`. */
   readonly column?: QueryColumn
-  /**
-   * Of `column`: the alias of its table. Where it is absent, the select has one table without an
-   * alias.
-   */
+  /** Of `column`: the alias of its table. Absent: the select has one table without an alias. */
   readonly table?: string
   /** Of `scalar`, `exists` and `in_select`: the rows that it reads. */
   readonly select?: Select
@@ -51,10 +48,7 @@ export interface Typed {
   readonly type?: ColumnType
   /** Of `shift`, which is null outside of the years -90000 to 90000, and of a literal. */
   readonly interval?: { readonly count: number; readonly unit: IntervalUnit }
-  /**
-   * A word of the operation: the part of a date, a JSON path, the pattern of LIKE, the name of an
-   * `output`.
-   */
+  /** The part of a date, a JSON path, the pattern of LIKE, or the name of an `output`. */
   readonly word?: string
   /** Of `time_key`: the key of the interval that holds its operand, a time. */
   readonly timeKey?: KeyRule

@@ -19,9 +19,7 @@ import { listId, type Position, readCursor, writeCursor } from './cursor.ts'
 import { at, beyond, type KeyValues, type OrderKey, orderBy, readKeyValues, type Way } from './keyset.ts'
 import type { PrintedRows } from './query-task.ts'
 
-/**
- * The arguments of a page, as the API gives them. Absent and null mean the same, and so does ''.
- */
+/** The arguments of a page, as the API gives them. Absent, null and '' mean the same. */
 export interface PageInput {
   readonly first?: number | null
   readonly after?: string | null
@@ -72,10 +70,7 @@ export interface PlannedPage {
   answer(headers: readonly string[], rows: PrintedRows): PageAnswer
 }
 
-/**
- * The page of these arguments. `before` wins; clients send `first` and `last` together. Throws
- * Refused.
- */
+/** The page of the arguments. `before` wins: clients send `first` and `last` together. */
 export function readPage({ first, after, last, before }: PageInput): Page {
   for (const [name, count] of [
     ['first', first],
@@ -89,9 +84,7 @@ export function readPage({ first, after, last, before }: PageInput): Page {
   return { way: 'forward', count: first ?? PAGE_ROWS_DEFAULT, cursor: after || null }
 }
 
-/**
- * The plan of a page. One row more than the page has tells whether others follow. Throws Refused.
- */
+/** The plan of a page. One row more than it has tells whether others follow. Throws Refused. */
 export function planPage(list: List, page: Page): PlannedPage {
   const { way, count, cursor } = page
   if (count * list.outputs.length > GRAPHQL_VALUES_MAX)

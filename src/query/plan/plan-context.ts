@@ -18,10 +18,7 @@ export function newContext(nowMs: number, expressions: PlanContext['expressions'
   return { nowMs, expressions }
 }
 
-/**
- * The condition of a filterSql text, which the context has parsed. The sentence of a Refused begins
- * with `name`.
- */
+/** The condition of a parsed filterSql. The sentence of a Refused begins with `name`. */
 export function planFilterSql(name: string, text: string, view: PoolView, context: PlanContext): Typed {
   return partOf(name, () => checkCondition(parsedText(text, context), { view, nowMs: context.nowMs }))
 }

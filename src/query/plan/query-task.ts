@@ -76,10 +76,7 @@ export interface QueryDone {
   readonly durationMs: number
 }
 
-/**
- * The query stage as the main thread sees it; duckdb/engine-client.ts implements it over the query
- * process.
- */
+/** The query stage as the main thread sees it (duckdb/engine-client.ts). */
 export interface QueryEngine {
   /**
    * Rejects with Unavailable (`queue_full`, `timeout`) or SegmentDamaged, or as `verify` throws.
@@ -88,17 +85,11 @@ export interface QueryEngine {
    * @param gone when it is aborted the query ends, with Unavailable (`client_gone`)
    */
   run(task: QueryTask, fairKey: string, verify?: () => void, gone?: AbortSignal): Promise<QueryDone>
-  /**
-   * The expression of an SQL text, or BadQuery. Rejects with Unavailable (`queue_full`).
-   * `fairKey`: the application.
-   */
+  /** The expression of an SQL text, or BadQuery. Rejects with Unavailable (`queue_full`). */
   parse(text: string, fairKey: string): Promise<Expression | BadQuery>
   /** The same for a whole SELECT. */
   parseStatement(text: string, fairKey: string): Promise<SqlStatement | BadQuery>
-  /**
-   * Drops the deleted rows of these files that are kept for later queries. No manifest and no
-   * snapshot names them any more.
-   */
+  /** Drops the deleted rows of these files, which no manifest and no snapshot names any more. */
   forget(files: readonly string[]): void
   stats(): { readonly running: number; readonly waiting: number }
   /** The number of waiting queries of each application that has one. */

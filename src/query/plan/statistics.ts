@@ -1,7 +1,4 @@
-/**
- * Statistics of one column over the rows of a metric: its values, and the smallest, largest and
- * average one.
- */
+/** Statistics of a column over the rows of a metric: values, minimum, maximum and average. */
 import { UNIQUE_VALUES_MAX } from '../../util/limits.ts'
 import { findColumn, type PoolView, type QueryColumn } from '../expression/operand.ts'
 import { allOf, type Select } from '../expression/select.ts'

@@ -63,10 +63,7 @@ export class Intervals {
     return begin(this.#unit.calendar, Math.max(ms + offset, floor))
   }
 
-  /**
-   * The intervals from one key to another, both included, or undefined if they are more than
-   * TIME_SERIES_INTERVALS_MAX.
-   */
+  /** The intervals of two keys and between them. Undefined: beyond TIME_SERIES_INTERVALS_MAX. */
   between(firstKey: number, lastKey: number): readonly Interval[] | undefined {
     const found: Interval[] = []
     for (let key = firstKey; key <= lastKey; key = this.#next(key)) {

@@ -104,10 +104,7 @@ const TOO_MANY_INTERVALS = `granularity: a time series has at most ${TIME_SERIES
 const TOO_MANY_VALUES = `groupBy: a time series has at most ${TIME_SERIES_VALUES_MAX} values in all of its groups. ${COARSER}, or filter.`
 const TOO_MANY_GROUPS = `groupBy: a time series has at most ${TIME_SERIES_GROUPS_MAX} groups. Filter, or choose another column.`
 
-/**
- * Key, dimensions, whether the row is one of all groups together, value. A group's rows come one
- * after another.
- */
+/** Key, dimensions, whether the row is one of all groups together, value. Rows come by group. */
 function selectSeries(
   where: Typed | undefined,
   key: Output,

@@ -31,10 +31,7 @@ import { relativeRange } from './relative-time.ts'
 import { isTimeZone } from './time-zone.ts'
 
 const DAY_US = 86_400_000_000n
-/**
- * 0001-01-01, the first instant of a TIMESTAMP and the zero time of Go, whose clients send it for
- * "no bound".
- */
+/** 0001-01-01, the first TIMESTAMP and Go's zero time, which its clients send for "no bound". */
 const ZERO_TIME_US = -62_135_596_800_000_000n
 
 /** Filter operators as the API spells them. */
@@ -125,9 +122,7 @@ export function selectionTexts({ filterSql }: Pick<RowSelection, 'filterSql'>): 
   return isGivenText(filterSql) ? [filterSql] : []
 }
 
-/**
- * The condition of a selection and its pruning. All its parts are joined by AND. Throws Refused.
- */
+/** The condition of a selection, whose parts are joined by AND, and its pruning. Throws Refused. */
 export function planWhere(
   view: PoolView,
   selection: RowSelection,
@@ -220,10 +215,7 @@ function bound(side: 'start' | 'stop', text: string | null | undefined): bigint 
   return us === ZERO_TIME_US ? null : us
 }
 
-/**
- * A DATE is the instant of its midnight: midnight(d) >= x equals d >= ceil(x in days), and the same
- * with `<`.
- */
+/** A DATE is its midnight: midnight(d) >= x equals d >= ceil(x in days), and the same with `<`. */
 function side(column: QueryColumn, operator: '>=' | '<', us: bigint): Typed {
   const bound =
     column.type === 'DATE'

@@ -50,9 +50,7 @@ import {
   SelectNames,
 } from './select-names.ts'
 
-/**
- * PostgreSQL's nulls are last in ascending order and first in descending order, ClickHouse's last.
- */
+/** PostgreSQL's nulls are last in ascending order and first in descending, ClickHouse's last. */
 export type SqlDialect = 'POSTGRESQL' | 'CLICKHOUSE'
 
 interface StatementOptions {
@@ -69,9 +67,7 @@ interface CheckedStatement {
   readonly select: Select
   readonly commons: readonly CommonTable[]
   readonly columns: readonly NamedColumn[]
-  /**
-   * Of each view: the condition on its rows, where one SELECT alone reads the pool, and it alone.
-   */
+  /** Of each view: the condition on its rows, where one SELECT alone reads it alone. */
   readonly conditions: readonly (Typed | undefined)[]
 }
 

@@ -46,9 +46,7 @@ export function poolColumns(view: PoolView, table: string): readonly NamedColumn
   }))
 }
 
-/**
- * The columns of a query under an alias of the statement. The query names them c1, c2 and so on.
- */
+/** The columns of a query, which names them c1, c2 and so on, under an alias of the statement. */
 export function queryOutputs(outputs: readonly NamedColumn[], table: string): readonly NamedColumn[] {
   return outputs.map(({ name, value, isNullable }, index) => ({
     name,
@@ -64,9 +62,7 @@ export function queryOutputs(outputs: readonly NamedColumn[], table: string): re
   }))
 }
 
-/**
- * The name of an output in the SQL of an inner query. Names of users may be equal, these are not.
- */
+/** The name of an output in the SQL of an inner query: names of users may be equal. */
 export function outputName(index: number): string {
   return `c${index + 1}`
 }

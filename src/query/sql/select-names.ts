@@ -1,6 +1,4 @@
-/**
- * The names inside of one SELECT: its columns, its outputs, and the positions that stand for them.
- */
+/** The names inside of one SELECT: its columns, its outputs, and positions that stand for them. */
 import { STATEMENT_COLUMNS_MAX } from '../../util/limits.ts'
 import type { Expression, SqlItem, SqlQuery, SqlSelect } from '../expression/ast.ts'
 import { functionOf } from '../expression/functions.ts'
@@ -123,9 +121,7 @@ function nameOf(value: Expression, select: SelectNames): string {
   }
 }
 
-/**
- * The output that an expression of GROUP BY stands for: a position, or a name that no column has.
- */
+/** The output that GROUP BY names by its position, or by a name that no column has. */
 export function itemOfGroup(
   expression: Expression,
   items: readonly Item[],
