@@ -111,10 +111,7 @@ export function parquetTarget(
   }
 }
 
-/**
- * Limits row groups by their rows and by the bytes that the rows take on disk: each thread of
- * DuckDB holds one in memory before it writes it.
- */
+/** Row groups are limited by rows and bytes: each thread of DuckDB holds one in memory. */
 function rowGroupRows(segments: readonly QuerySegment[]): number {
   const rows = segments.reduce((sum, { meta }) => sum + meta.rows, 0)
   const bytes = segments.reduce((sum, { meta }) => sum + meta.bytes, 0)

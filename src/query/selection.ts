@@ -1,7 +1,4 @@
-/**
- * The statement of a selection of rows: chosen columns, filters, a time range. The Arrow stream and
- * exports read selections.
- */
+/** The statement of a selection of rows, which the Arrow stream and exports read. */
 import { duckdb } from './duckdb/write-statement.ts'
 import { findColumn, type PoolView, type QueryColumn, queryColumns, quoted } from './expression/operand.ts'
 import { columnOf, operation } from './expression/typed.ts'
@@ -107,10 +104,7 @@ export function readColumns(text: string): readonly string[] | BadQuery {
 
 const KEYS: ReadonlySet<string> = new Set(['column', 'operator', 'value', 'and', 'or'])
 
-/**
- * Reads filters in JSON and checks their shape. planFilters checks their depth, and the columns,
- * operators and values they name.
- */
+/** Reads filters in JSON and checks their shape. planFilters checks the rest. */
 function readFilters(text: string): readonly Filter[] {
   let json: unknown
   try {

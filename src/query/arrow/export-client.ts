@@ -11,10 +11,7 @@ export class ExportClient {
   #thread: Thread<ExportCalls> | undefined
   #isStopped = false
 
-  /**
-   * See OpenBatches; with `text` the batches are lines of it. Rejects with Unavailable: `stopping`,
-   * or `export_thread` if the thread failed.
-   */
+  /** See OpenBatches. Rejects with Unavailable: `stopping`, or `export_thread` if that failed. */
   async open(copied: CopiedFile, text?: ExportText): Promise<BatchSource> {
     let thread: Thread<ExportCalls>
     let file: number

@@ -36,10 +36,7 @@ export interface SegmentGroup {
   readonly rowRange?: RowRange
 }
 
-/**
- * Writes the selected live rows of a group to a new temporary file, until `ended` is aborted.
- * Leaves no file when it rejects.
- */
+/** Writes live rows of a group to a new file, until `ended`. Leaves no file when it rejects. */
 export type CopySegments = (group: SegmentGroup, ended: AbortSignal) => Promise<CopiedFile>
 
 /** One file as Arrow record batches, each a whole message. */
@@ -76,10 +73,7 @@ export interface ExportCalls {
   table(table: Table): Uint8Array
 }
 
-/**
- * A failure of a temporary file: the machine is at fault, not a segment. The log has the path,
- * which clients do not see.
- */
+/** A failure of a temporary file, not of a segment. The log has its path, clients do not see it. */
 export function copyFailed(file: string, what: 'read' | 'written', error: unknown): Unavailable {
   warn(`${file} cannot be ${what}: ${(error as Error).message}`)
   const { code = 'failure' } = error as NodeJS.ErrnoException
@@ -89,10 +83,7 @@ export function copyFailed(file: string, what: 'read' | 'written', error: unknow
   )
 }
 
-/**
- * Groups neighbours, so that a thousand tiny segments are a few copies. A large segment is copied
- * in ranges: each copy has the time of one query.
- */
+/** Neighbours are copied together, and a large segment in ranges: each copy has a query's time. */
 function groupSegments(segments: readonly QuerySegment[]): SegmentGroup[] {
   const groups: { segments: QuerySegment[]; rowRange?: RowRange }[] = []
   let rows = Number.POSITIVE_INFINITY

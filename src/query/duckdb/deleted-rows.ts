@@ -72,10 +72,7 @@ export class DeletedRowSets {
   }
 }
 
-/**
- * Makes a table with the deleted rows of these segments: `f` is the position of the file, `r` the
- * row. Rejects with DuckDB's error.
- */
+/** Makes a table of deleted rows: `f` is the position of the file, `r` the row. */
 export async function makeDeletedTable(
   connection: DuckDBConnection,
   table: string,

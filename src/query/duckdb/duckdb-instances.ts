@@ -81,10 +81,7 @@ async function tryLoad(connection: DuckDBConnection, module: string, spill: stri
   }
 }
 
-/**
- * Makes DuckDB's folder for what does not fit into its memory, or removes what an earlier process
- * left there. No other process may use it.
- */
+/** Makes or empties the folder for what DuckDB spills. No other process may use it. */
 export function emptySpillFolder(settings: EngineSettings): void {
   const folder = processFolder(settings)
   rmSync(folder, { recursive: true, force: true }) // a kill may have left a folder of `tryLoad` in it

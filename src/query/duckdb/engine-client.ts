@@ -197,10 +197,7 @@ export class EngineClient implements QueryEngine {
     return () => gone.removeEventListener('abort', cancel)
   }
 
-  /**
-   * Checks files before the query takes a slot, so that other queries go on meanwhile. Returns
-   * undefined where they are checked already.
-   */
+  /** Checks files before the query takes a slot. Returns undefined where all are checked. */
   #ensureWhole(task: QueryTask, fairKey: string, gone: AbortSignal | undefined): Promise<void> | undefined {
     const msMax = task.copyTo?.msMax ?? this.#msMaxOf(fairKey)
     const checked = this.#options.ensureWhole(segmentsOf(task), { msMax, gone })

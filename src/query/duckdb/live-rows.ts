@@ -167,10 +167,7 @@ function selectList(schema: PoolSchema, sources: readonly SegmentSource[], hasPo
   return `SELECT ${[...columns, ...positions].join(', ')}`
 }
 
-/**
- * Files with equal columns are read by the first one's footer. Others are read by column name, with
- * nulls where a file lacks a column.
- */
+/** Files whose columns differ are read by column name, with nulls where one lacks a column. */
 function scan(sources: readonly SegmentSource[], hasRowNumbers: boolean): string {
   const columns = sources[0]?.columns
   const areEqual = sources.every(source => source.columns === columns)

@@ -14,10 +14,7 @@ import type { BadQuery } from '../expression/values.ts'
 
 type Answer<Tree> = Promise<Tree | BadQuery>
 
-/**
- * Gives the tree of a text, or BadQuery. Rejects with Unavailable (`queue_full`), or as `parse`
- * does. `fairKey`: the application.
- */
+/** The tree of a text, or BadQuery. Rejects with Unavailable (`queue_full`), or as `parse` does. */
 export function textParser<Tree>(
   form: SqlForm,
   parse: (text: string) => Answer<Tree>,

@@ -55,10 +55,7 @@ export class DuckdbWriter {
     this.#selectSql = selectSql
   }
 
-  /**
-   * Makes all places of a group's value the same SQL, with the same placeholders: DuckDB takes the
-   * values of two placeholders for different ones.
-   */
+  /** Writes a group's value once: DuckDB does not take two placeholders for equal. */
   share(typed: Typed): void {
     if (!this.#shared.has(typed)) this.#shared.set(typed, '')
   }

@@ -1,7 +1,4 @@
-/**
- * DuckDB's dialect: a plan as one statement. Every value of a caller is bound; the only texts
- * of a caller in the SQL are quoted names.
- */
+/** DuckDB's dialect: a plan as one statement, in which every value of a caller is bound. */
 import { AssertionFailed } from '../../util/assert.ts'
 import { quoteName } from '../../util/sql.ts'
 import type { Order, Output, Select, Source } from '../expression/select.ts'
@@ -141,10 +138,7 @@ function orderSql(
   return `${positionOr(value, outputs, writer)} ${direction} NULLS ${nulls ?? 'LAST'}`
 }
 
-/**
- * The position of an output that is this very value, so that its parameters are not bound twice:
- * DuckDB does not take two parameters for equal.
- */
+/** The position of an output that is this value: DuckDB does not take two parameters for equal. */
 function positionOr(value: Typed, outputs: readonly Output[], writer: DuckdbWriter): string {
   const index = outputs.findIndex(output => output.value === value)
   return index < 0 ? writer.write(value) : String(index + 1)

@@ -25,10 +25,7 @@ export interface Typed {
   /** A key of the dialect's table. */
   readonly op: string
   readonly kind: ValueKind
-  /**
-   * Of an integer: its absolute value is at most 2^bits. With it a dialect picks a type that cannot
-   * overflow. 0 for other kinds.
-   */
+  /** An integer's absolute value is at most 2^bits, by which a dialect picks its type. Else 0. */
   readonly bits: number
   readonly operands: readonly Typed[]
   /** The condition of an aggregate's FILTER. */
@@ -54,10 +51,7 @@ export interface Typed {
   readonly timeKey?: KeyRule
   /** Of `quantile`: from 0 to 1. Of `round`: the digits. */
   readonly number?: number
-  /**
-   * Of `quantile`: all fractions that a question asks of the same operand, `number` among them. An
-   * engine may compute them together.
-   */
+  /** Of `quantile`: all fractions that a question asks of the operand, `number` among them. */
   readonly numbers?: readonly number[]
 }
 

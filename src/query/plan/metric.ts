@@ -1,7 +1,4 @@
-/**
- * Questions about one metric: the number that a counter, time series or leaderboard computes, and
- * the rows that it is computed over.
- */
+/** Questions about one metric, and the rows that it is computed over. */
 import type { Metric, MetricType } from '../../catalog/documents/model.ts'
 import { NUMBER_TYPES, ORDERED_TYPES } from '../../format/schema.ts'
 import { DIMENSIONS_MAX } from '../../util/limits.ts'
@@ -22,10 +19,7 @@ import {
   selectionOf,
 } from './where.ts'
 
-/**
- * The fields that the inputs of these questions have in common. Clients send explicit nulls beside
- * the form of the metric that they mean.
- */
+/** Clients send explicit nulls beside the form of the metric that they mean. */
 export interface MetricQueryInput extends RowSelection {
   readonly metricId?: string | null
   readonly metricName?: string | null
@@ -181,10 +175,7 @@ function planCustom(view: PoolView, expression: string, context: PlanContext): T
   })
 }
 
-/**
- * The columns by which a question groups, as outputs `d0`, `d1` and so on. The sentence of a
- * Refused names the field of the input.
- */
+/** The columns by which a question groups, as outputs `d0`, `d1` and so on. */
 export function planDimensions(
   view: PoolView,
   field: 'dimensions' | 'groupBy',

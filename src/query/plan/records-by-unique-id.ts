@@ -72,10 +72,7 @@ function planRecords(
   }
 }
 
-/**
- * The unique id, or in a pool that names none the last column of its key. Undefined if there is
- * none, and if it is hidden.
- */
+/** The unique id, else the last column of the key. Undefined if there is none, or it is hidden. */
 function uniqueIdColumn(view: PoolView): QueryColumn | undefined {
   const column = view.columns[view.uniqueId ?? view.key?.columns.at(-1) ?? -1]
   return column && exactColumn(view, column.name)

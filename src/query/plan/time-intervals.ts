@@ -133,10 +133,7 @@ function changesInside(offsets: readonly Step[], unitMs: number): readonly Step[
   return [{ fromMs: -Infinity, value: ORIGIN_MS }, ...inside.map(({ fromMs }) => ({ fromMs, value: fromMs }))]
 }
 
-/**
- * Clocks that were set back over midnight show a date again. Its instants stay with the later date,
- * which has begun.
- */
+/** Clocks set back over midnight show a date again: its instants stay with the later date. */
 function datesThatReturn(offsets: readonly Step[]): readonly Step[] {
   const floors: Step[] = [{ fromMs: -Infinity, value: ORIGIN_MS }]
   let latest = ORIGIN_MS

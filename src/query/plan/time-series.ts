@@ -129,10 +129,7 @@ function selectSeries(
   }
 }
 
-/**
- * The whole millisecond in which an instant is. Microseconds of the years before 1684 and after
- * 2255 have more digits than a double.
- */
+/** The whole millisecond of an instant, whose microseconds may have more digits than a double. */
 function msOf(us: bigint): number {
   return Number(floorDivide(us, 1000n))
 }

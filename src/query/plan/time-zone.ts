@@ -30,10 +30,7 @@ const begun = new Map<string, { at: Temporal.ZonedDateTime; readonly offsets: St
 
 let loaded: typeof Temporal | undefined
 
-/**
- * Loads Temporal, once. Await this before `loadedTemporal`. It is not loaded at the start, of which
- * it would take 30 ms.
- */
+/** Loads Temporal, once, for `loadedTemporal`. At the start it would take 30 ms. */
 export async function loadTemporal(): Promise<typeof Temporal> {
   loaded ??= (await import('temporal-polyfill')).Temporal
   return loaded
