@@ -27,7 +27,6 @@ export interface Answered<Answer = unknown> extends Omit<QueryDone, 'columns'> {
   readonly sql: string
 }
 
-/** The functions that pin the manifest of a pool. */
 export interface PinDeps {
   /** Makes everything acknowledged before the call visible, or less where staleness is allowed. */
   makeVisible(pool: number): Promise<void>

@@ -52,7 +52,6 @@ export interface WrittenSelection extends PlannedSelection {
   readonly statement: Statement
 }
 
-/** The selection of one reader with its statement, or BadQuery. */
 export async function writeSelection(
   pool: LimitedPool,
   selection: Selection,

@@ -25,7 +25,6 @@ import {
   type ExportText,
 } from './export-stream.ts'
 
-/** Serves the main thread's calls until it stops the thread. */
 export function serveExports(port: MessagePort): void {
   const open = new Map<number, BatchSource>()
   let files = 0

@@ -69,7 +69,6 @@ export function linesOf(
 
 const encoder = new TextEncoder()
 
-/** A format's way to write texts and JSON values. */
 interface TextForm {
   readonly string: (text: string) => string
   readonly json: (text: string) => string

@@ -54,13 +54,11 @@ export interface BatchSource {
 /** Opens a file as batches. The file is unlinked once it is open, or when it cannot be opened. */
 export type OpenBatches = (copied: CopiedFile) => Promise<BatchSource>
 
-/** Batches are given as lines of a text format. */
 export interface ExportText {
   readonly format: 'ndjson' | 'csv'
   readonly columns: readonly QueryColumn[]
 }
 
-/** The calls of the main thread to the export thread. */
 export interface ExportCalls {
   /** Returns a number, which names the file in the other calls. */
   open(copied: CopiedFile & { readonly text?: ExportText }): number

@@ -17,7 +17,6 @@ import { CHUNK_ROWS } from '../../util/limits.ts'
 import { bytesOf, DeletedRowsCache } from './deleted-rows-cache.ts'
 import { countDeletedRows } from './live-rows.ts'
 
-/** The routines of the native module. */
 export interface NativeLiveRows {
   /** Copies the deleted rows of a segment. Returns the id of the set, until it is dropped. */
   keepDeletedRows(parts: readonly Uint32Array[]): number
@@ -31,7 +30,6 @@ export interface NativeLiveRows {
   liveRowsHeld(): { readonly bytes: number; readonly views: number }
 }
 
-/** The sets of all segments. */
 export class DeletedRowSets {
   readonly #native: NativeLiveRows
   readonly #bytesMax: number

@@ -27,7 +27,6 @@ import type { EngineSettings } from './engine-calls.ts'
  */
 const QUERY_SPILL_BYTES_MAX = 8 * 1024 * MiB
 
-/** A locked instance. */
 export interface Sandbox {
   readonly duckdb: DuckDBInstance
   /** It has the native function that tells live rows. */
@@ -92,7 +91,6 @@ function processFolder({ temporaryFolder, process }: EngineSettings): string {
   return spillFolder(temporaryFolder, process)
 }
 
-/** The folder that the queries of a propeller spill to. */
 export function spillFolderOf(settings: EngineSettings, propeller: Propeller): string {
   return join(processFolder(settings), propeller)
 }
@@ -116,7 +114,6 @@ async function lock(connection: DuckDBConnection, settings: EngineSettings, spil
   })
 }
 
-/** The open instances by propeller. */
 export class DuckdbInstances {
   readonly #settings: EngineSettings
   readonly #instances = new Map<Propeller, Promise<Sandbox>>()

@@ -24,7 +24,6 @@ const QUERY_OVERHEAD_BYTES = 320 * MiB
 /** Bytes of a thread's stack, which the system counts whole. */
 const THREAD_STACK_BYTES = 8 * MiB
 
-/** The resources of one propeller. */
 interface Resources {
   /** Queries of one application that run at once. The others of it wait. */
   readonly queriesMax: number

@@ -18,12 +18,10 @@ const DAY_MS = 86_400_000
 /** The range of a JavaScript Date. */
 const DATE_MS_MAX = 8_640_000_000_000_000 - DAY_MS
 
-/** DuckDB's type of a bound value. */
 export function boundType(bound: Bound): DuckDBType {
   return duckdbType(COLUMN_TYPE[bound.type].duckdb)
 }
 
-/** DuckDB's form of a bound value. */
 export function duckdbValue({ type, value }: Bound): DuckDBValue {
   switch (type) {
     case 'INT64':

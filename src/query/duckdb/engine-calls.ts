@@ -35,7 +35,6 @@ export interface SentSegment extends Omit<QuerySegment, 'deletionVectors'> {
   readonly deletionVectors?: readonly DeletionVector[]
 }
 
-/** A task on its way to the query process. */
 export interface SentTask extends Omit<QueryTask, 'segments' | 'others'> {
   readonly segments: readonly SentSegment[]
   readonly others?: readonly { readonly schema: PoolSchema; readonly segments: readonly SentSegment[] }[]

@@ -20,7 +20,6 @@ import type { EngineSettings, RunAnswer, SentTask } from './engine-calls.ts'
 import { type EngineCallee, EngineProcess } from './engine-process.ts'
 import { MISSING_TRIES_MAX, segmentsOf, toSend, withSegments } from './sent-segments.ts'
 
-/** A query from its call to its answer. */
 export interface EngineQuery {
   /** It has an id of its own, by which it can be cancelled. */
   readonly task: QueryTask & { readonly id: number }
@@ -103,7 +102,6 @@ export class EngineLane {
     return this.#again.length + this.#waiting.size
   }
 
-  /** The waiting queries of each application that has one. */
   waitingOf(): Map<string, number> {
     const all = new Map<string, number>()
     const add = (fairKey: string, queries: number) => all.set(fairKey, (all.get(fairKey) ?? 0) + queries)
@@ -180,7 +178,6 @@ export class EngineLane {
     this.#process.start()
   }
 
-  /** True while the process and the application have room for the query. */
   #mayRun(query: EngineQuery): boolean {
     const { runningMax, queriesMaxOf } = this.#options
     const running = [...this.#runs.keys()]
@@ -243,7 +240,6 @@ export class EngineLane {
     this.#restLater()
   }
 
-  /** Lets the process rest when it gets no query for a time. */
   #restLater(): void {
     const { idleMs, endMsMax } = this.#options
     clearTimeout(this.#idle)

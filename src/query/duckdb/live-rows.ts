@@ -54,7 +54,6 @@ export function rowsName(pool: number): string {
   return `rows${suffix(pool)}`
 }
 
-/** The name of a table of the pool's deleted rows. */
 export function deletedName(pool: number): string {
   return `deleted${suffix(pool)}`
 }

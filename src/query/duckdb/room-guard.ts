@@ -15,7 +15,6 @@ import { SPOOL_FREE_BYTES_MIN } from '../../util/limits.ts'
  */
 const ROOM_CHECK_MS = 50
 
-/** A query that may write temporary files. */
 interface Writer {
   /** Those of it that are on the disk of the data folder now. */
   readonly writes: () => boolean

@@ -1,7 +1,6 @@
 /** One SELECT, as a value in which no engine's SQL stands. */
 import type { Typed } from './typed.ts'
 
-/** A column of an answer. */
 export interface Output {
   readonly name: string
   readonly value: Typed
@@ -41,7 +40,6 @@ export type Source =
   /** One row without columns. */
   | { readonly kind: 'nothing' }
 
-/** One SELECT. */
 export interface Select {
   /**
    * Absent for the rows of the pool that the question is about. A list stands for the rows of all

@@ -123,7 +123,6 @@ export function wholeValue(value: bigint): Typed {
   return operation('+', 'integer', [high, bind(value % PART)], more)
 }
 
-/** NULL of a kind. */
 export function nullOf(kind: ValueKind): Typed {
   return { op: 'null', kind, bits: 1, operands: [] }
 }

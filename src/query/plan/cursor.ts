@@ -25,7 +25,6 @@ export function listId(name: string): string {
   return digest(name)
 }
 
-/** The cursor of a position in a list. */
 export function writeCursor(list: string, { values, ordinal, countedFrom }: Position): string {
   const text = JSON.stringify([countedFrom === 'end' ? -ordinal : ordinal, ...values])
   return Buffer.from(check(list, text) + text).toString('base64url')

@@ -10,7 +10,6 @@ import {
 } from '../expression/operand.ts'
 import { partOf, Refused } from '../expression/values.ts'
 
-/** A column that orders rows. */
 export interface ColumnOrder {
   readonly column: QueryColumn
   readonly direction: 'ASC' | 'DESC'

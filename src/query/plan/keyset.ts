@@ -87,7 +87,6 @@ export function beyond(
   return key === undefined ? condition : allOf([beyondKey(key, values[0] ?? null, way, true), condition])
 }
 
-/** The rows at a place. */
 export function at(keys: readonly OrderKey[], values: KeyValues): Typed | undefined {
   return allOf(keys.map((key, index) => sameKey(key, values[index] ?? null)))
 }

@@ -46,20 +46,17 @@ export interface MetricInput {
   readonly custom?: { readonly dataPool: PoolReference; readonly expression: string } | null
 }
 
-/** What is computed over the rows. */
 export type MetricFormula =
   | { readonly kind: 'count' }
   | { readonly kind: 'sum' | 'average' | 'min' | 'max' | 'countDistinct'; readonly column: string }
   | { readonly kind: 'custom'; readonly expression: string }
 
-/** A metric, and the rows that it computes. */
 export interface MetricQuery extends RowSelection {
   readonly metric: MetricFormula
   /** The filters of a predefined metric; undefined for an inline one. */
   readonly own?: OwnFilters | undefined
 }
 
-/** What an input says of its metric. */
 interface ReadMetric {
   readonly pool: PoolReference
   readonly query: MetricQuery
@@ -112,7 +109,6 @@ function readForm(metric: MetricInput, rows: RowSelection): ReadMetric {
   throw new Refused('This form of "metric" is not known.')
 }
 
-/** The metric's own conditions. */
 export function ownFilters({ filters, filterSql }: Metric): OwnFilters {
   return { filters: filters as readonly Filter[], filterSql }
 }
@@ -137,7 +133,6 @@ export function metricTexts({ metric, own, filterSql }: MetricQuery): readonly s
   return [expression, own?.filterSql, filterSql].filter(isGivenText)
 }
 
-/** The rows of a question, and the aggregate over them. */
 interface PlannedMetric extends PlannedWhere {
   readonly metric: Typed
 }
@@ -149,7 +144,6 @@ export function planMetric(view: PoolView, query: MetricQuery, context: PlanCont
   return { ...rows, metric: query.own === undefined ? aggregate() : planStored(view, aggregate) }
 }
 
-/** The aggregate of a formula. Throws Refused. */
 export function planAggregate(view: PoolView, metric: MetricFormula, context: PlanContext): Typed {
   if (metric.kind === 'count') return operation('count_rows', 'integer', [])
   if (metric.kind === 'custom') return planCustom(view, metric.expression, context)

@@ -27,7 +27,6 @@ export interface PageInput {
   readonly before?: string | null
 }
 
-/** The page that is asked for. */
 export interface Page {
   readonly way: Way
   readonly count: number
@@ -35,7 +34,6 @@ export interface Page {
   readonly cursor: string | null
 }
 
-/** A list of which a page is asked. */
 export interface List {
   /** Equal for equal lists: what is listed, in which order. */
   readonly name: string

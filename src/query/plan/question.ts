@@ -28,7 +28,6 @@ interface ReadQuestion<Query> {
   readonly alsoOf?: readonly PoolReference[]
 }
 
-/** A plan, and what its rows mean. */
 export interface PlannedQuestion<Answer = unknown> extends QueryPlan {
   /**
    * The answer that the rows stand for. It may cost no more than a pass over them. Throws Refused

@@ -77,7 +77,6 @@ export function clockOf(zone: string): ZoneClock | undefined {
   return clocks.get(zone.toLowerCase())
 }
 
-/** Reads the next change of a zone. */
 function readOn(name: string, calendar: typeof Temporal): void {
   // Somebody else may have read the last one meanwhile.
   if (clocks.has(name)) return

@@ -75,7 +75,6 @@ export interface TimeRange {
   readonly stop?: string | null
 }
 
-/** The rows of a statement. */
 export interface PlannedWhere {
   /** Undefined where every live row is selected. */
   readonly where: Typed | undefined
@@ -143,12 +142,6 @@ export function planWhere(
   return { where, range, pruning: pruningOf(view, where) }
 }
 
-interface PlannedRange extends RangeBounds {
-  /** undefined if neither bound is given. */
-  readonly condition: Typed | undefined
-}
-
-/** The zone of a selection. */
 export function zoneOf({ timeZone }: Pick<RowSelection, 'timeZone'>): string {
   return timeZone || 'UTC'
 }
@@ -164,7 +157,7 @@ function planTimeRange(
   view: PoolView,
   { timeRange = null, timeZone = null }: RowSelection,
   { nowMs }: PlanContext,
-): PlannedRange {
+): RangeBounds & { readonly condition: Typed | undefined } {
   const zone = zoneOf({ timeZone })
   if (!isTimeZone(zone)) throw badZone(zone)
   const { from, to } = rangeBounds(timeRange ?? {}, zone, nowMs)

@@ -62,7 +62,6 @@ interface StatementOptions {
   readonly dialect: SqlDialect
 }
 
-/** A checked statement. */
 interface CheckedStatement {
   readonly select: Select
   readonly commons: readonly CommonTable[]
@@ -86,7 +85,6 @@ interface CheckedSource {
   readonly texts: number
 }
 
-/** Checks one statement. */
 export class StatementChecker {
   readonly #statement: SqlStatement
   readonly #options: StatementOptions
@@ -250,7 +248,6 @@ export class StatementChecker {
     return { name: item.name, value, isNullable: column?.isNullable ?? mayBeNull(value) }
   }
 
-  /** The values of GROUP BY. */
   #groups(groupBy: readonly Expression[], items: readonly Item[], select: SelectNames): Groups {
     const groups = new Groups()
     for (const expression of groupBy) {

@@ -8,7 +8,6 @@ import { type PoolView, queryColumns, quoted } from '../expression/operand.ts'
 import { columnOf, operation, type Typed, typeOfKind } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
 
-/** A column that a SELECT reads or answers. */
 export interface NamedColumn {
   readonly name: string
   readonly value: Typed

@@ -15,7 +15,6 @@ export interface Item {
   readonly value: Expression
 }
 
-/** The columns that the expressions of a SELECT name. */
 export class SelectNames {
   readonly #scope: NameScope
   /** The columns of `*`: their names alone may be ambiguous. */

@@ -12,7 +12,6 @@ import type { Askable, PlannedQuestion } from '../plan/question.ts'
 import { type SqlDialect, StatementChecker } from './check-statement.ts'
 import { typeOf } from './scope.ts'
 
-/** A parsed statement, and the pools that it is about. */
 export interface SqlQuestion {
   readonly statement: SqlStatement
   /** The pool of each of the statement's names: 0 is the question's own, others come after it. */
@@ -20,7 +19,6 @@ export interface SqlQuestion {
   readonly dialect: SqlDialect
 }
 
-/** SqlColumnResponse of the schema. */
 interface SqlColumn {
   readonly columnName: string
   readonly type: ColumnType
