@@ -1,4 +1,4 @@
-/** The Arrow schema of exported columns, the message that begins a stream, and tables as streams. */
+/** The Arrow schema of exported columns, the beginning of a stream, and tables as streams. */
 import * as arrow from 'apache-arrow'
 import { arrowType, MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow.ts'
 import { type ColumnType, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'

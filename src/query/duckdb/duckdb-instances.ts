@@ -57,8 +57,8 @@ export async function openSandbox(
 }
 
 /**
- * Loads the native module as an extension (native/live_rows.cpp). Returns false where DuckDB refuses
- * it. A warning says so. Queries are slower then, and right.
+ * Loads the native module as an extension (native/live_rows.cpp). Returns false, with a warning,
+ * where DuckDB refuses it. Queries are slower then, and right.
  *
  * DuckDB takes a file only with this ending, and finds its function by the name before. A link to
  * the module is the module to the system's loader, which does not load it twice.

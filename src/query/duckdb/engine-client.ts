@@ -295,9 +295,9 @@ export class EngineClient implements QueryEngine {
   }
 
   /**
-   * A query whose process ended by itself runs again, once and alone: the one that ends that process
-   * too is the cause. A long copy does not: it would keep the others of the penalty lane waiting.
-   * Its second crash counts as its fault.
+   * A query whose process ended by itself runs again, once and alone: the one that ends that
+   * process too is the cause. A long copy does not: it would keep the others of the penalty lane
+   * waiting. Its second crash counts as its fault.
    */
   #runAlone(query: EngineQuery, error: Error, lane: QueryProcessName): void {
     if (isLong(query)) {

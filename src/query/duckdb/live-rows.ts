@@ -4,8 +4,8 @@
  *
  * Segments without deleted rows are one plain scan. Segments with deleted rows are one scan too.
  * One scan for each file loses the push-down of filters: 190 instead of 93 ms for 8M rows. A
- * deleted row is left out by (file_index, file_row_number) in one of two ways: by a condition of the
- * scan over a view, or by an anti-join with a table (deleted-rows.ts).
+ * deleted row is left out by (file_index, file_row_number) in one of two ways: by a condition of
+ * the scan over a view, or by an anti-join with a table (deleted-rows.ts).
  *
  * Where a policy hides rows, a barrier stands above them: nothing of the statement is computed on a
  * row before the policy has let it pass, so that neither time nor memory tells of hidden rows.

@@ -29,7 +29,7 @@ const KEYWORD_CHARACTERS_MAX = 40
 const BEFORE = 'SELECT ('
 const AFTER = '\n)'
 
-/** Parses texts on a connection of its own. The main thread sends few at a time (parse-texts.ts). */
+/** Parses texts on a connection of its own. The main thread sends one or two at a time. */
 export class SqlParser {
   readonly #connection: DuckDBConnection
   /** In lower case: those that are no name without double quotes. */
