@@ -7,193 +7,173 @@
 import { type Command, JSON_FLAG } from '../database/command.ts'
 import { optionLines } from '../database/config.ts'
 
-const START: Command = {
-  name: 'start',
-  positionals: [],
-  flags: [],
-  why: 'runs the server (the default)',
-  run: async input => (await import('./run-server.ts')).runServer(input),
-}
-
-const INSPECT: Command = {
-  name: 'inspect',
-  positionals: ['[pool]'],
-  flags: [JSON_FLAG],
-  why: 'shows pools, segments, log and index of a stopped folder; changes nothing',
-  run: async input => (await import('../tools/inspect.ts')).inspect(input),
-}
-
-const VERIFY: Command = {
-  name: 'verify',
-  positionals: [],
-  flags: [JSON_FLAG],
-  why: 'checks log, segments, keys and deletion vectors of a stopped folder; changes nothing',
-  run: async input => (await import('../tools/verify.ts')).verify(input),
-}
-
-const EXPORT: Command = {
-  name: 'export',
-  positionals: ['<pool>'],
-  flags: [
-    {
-      flag: 'format',
-      value: 'parquet|arrow|ndjson|csv',
-      why: 'format of the file; default by the name of --out, else parquet',
-    },
-    { flag: 'columns', value: 'a,b', why: 'exports these columns in this order; default all' },
-    { flag: 'where', value: 'JSON', why: 'exports rows that match a list of filters as GraphQL takes them' },
-    { flag: 'start', value: 'time', why: 'exports rows with the primary timestamp at or after this time' },
-    { flag: 'stop', value: 'time', why: 'exports rows with the primary timestamp before this time' },
-    { flag: 'compression', value: 'zstd|snappy|gzip|none', why: 'compression of parquet; default zstd' },
-    { flag: 'out', value: 'file', why: 'the file to write; - is standard output' },
-    { flag: 'force', value: '', why: 'replaces an existing file' },
-  ],
-  why: 'writes the live rows of a pool to a file',
-  run: async input => (await import('../tools/export.ts')).exportPool(input),
-}
-
-const REBUILD: Command = {
-  name: 'rebuild',
-  positionals: [],
-  flags: [],
-  why: 'rebuilds the key index of a stopped folder from its segments',
-  run: async input => (await import('../tools/rebuild.ts')).rebuild(input),
-}
-
-const REPAIR: Command = {
-  name: 'repair',
-  positionals: [],
-  flags: [
-    { flag: 'dry-run', value: '', why: 'prints what it would do, changes nothing, and exits with 1' },
-    {
-      flag: 'yes',
-      value: '',
-      why: 'repairs although data is lost; without it repair prints what is lost, changes nothing, and exits with 2',
-    },
-  ],
-  why: 'moves damaged parts of a stopped folder aside, so that the server starts again; loses nothing without --yes',
-  run: async input => (await import('../tools/repair.ts')).repair(input),
-}
-
 /** For commands that a running server can carry out. */
 const URL_FLAG = (why: string) => ({ flag: 'url', value: 'URL', why })
-
-const BACKUP: Command = {
-  name: 'backup',
-  positionals: ['<folder>'],
-  flags: [
-    URL_FLAG(
-      'backs up the running server at this URL, as http://127.0.0.1:8420, to a <folder> on its machine; without it the data folder must be stopped',
-    ),
-  ],
-  why: 'copies everything to a new folder, consistent at one sequence number',
-  run: async input => (await import('../tools/backup.ts')).backup(input),
-}
-
-const RESTORE: Command = {
-  name: 'restore',
-  positionals: ['<folder>'],
-  flags: [
-    {
-      flag: 'incomplete',
-      value: '',
-      why: 'restores a backup of files that were damaged already; run weir repair afterwards',
-    },
-  ],
-  why: 'checks a backup and copies it to a new data folder (--data-dir); the first start builds the index',
-  run: async input => (await import('../tools/restore.ts')).restore(input),
-}
 
 const ASKS_SERVER = URL_FLAG(
   'asks the running server at this URL, as http://127.0.0.1:8420; without it the data folder must be stopped',
 )
 
-const APPLICATIONS: Command = {
-  name: 'applications',
-  positionals: ['<action>', '[application]'],
-  flags: [
-    { flag: 'scopes', value: 'a,b', why: 'create: its scopes; default all' },
-    {
-      flag: 'propeller',
-      value: 'NAME',
-      why: 'create: its resources, P1_X_SMALL to P1_X_LARGE; default P1_X_SMALL',
-    },
-    { flag: 'description', value: 'text', why: 'create: its description' },
-    ASKS_SERVER,
-    JSON_FLAG,
-  ],
-  why: 'list, create, rotate (a new secret) or delete: manages the callers of the API',
-  run: async input => (await import('../tools/applications.ts')).applications(input),
-}
-
-const KEYS: Command = {
-  name: 'keys',
-  positionals: ['<action>'],
-  flags: [
-    {
-      flag: 'end-tokens',
-      value: '',
-      why: 'refuses all tokens that were given before; without it they expire',
-    },
-    ASKS_SERVER,
-    JSON_FLAG,
-  ],
-  why: 'rotate: signs tokens with a new key from now on',
-  run: async input => (await import('../tools/applications.ts')).keys(input),
-}
-
-const IMPORT: Command = {
-  name: 'import',
-  positionals: ['<pool>', '<file…>'],
-  flags: [
-    URL_FLAG('the running server; default http://127.0.0.1:8420'),
-    {
-      flag: 'format',
-      value: 'ndjson|csv|parquet',
-      why: 'format of the files; default by their names, as in rows.ndjson, rows.csv.gz or rows.parquet',
-    },
-    {
-      flag: 'resume',
-      value: '',
-      why: 'goes on where an earlier import of the same file ended; a file that was imported is left out',
-    },
-    { flag: 'errors-max', value: 'n', why: 'refused rows that are printed for each file; default 100' },
-  ],
-  why: 'stores the rows of files (- is standard input) in a pool of a running server',
-  run: async input => (await import('../tools/import.ts')).importFiles(input),
-}
-
-const JOBS: Command = {
-  name: 'jobs',
-  positionals: ['[pool]'],
-  flags: [
-    { flag: 'status', value: 'a,b', why: 'only jobs CREATED, IN_PROGRESS, SUCCEEDED or FAILED' },
-    {
-      flag: 'follow',
-      value: '',
-      why: 'shows unfinished jobs of a running server until none is left; exit code 1 where one FAILED',
-    },
-    { flag: 'cancel', value: 'id', why: 'ends a job: one that runs, after its current step' },
-    ASKS_SERVER,
-    { ...JSON_FLAG, why: 'prints one JSON document; with --follow one line for each change' },
-  ],
-  why: 'lists added columns, updates, deletions and imports with their progress; changes nothing without --cancel',
-  run: async input => (await import('../tools/jobs.ts')).jobs(input),
-}
-
 export const COMMANDS: readonly Command[] = [
-  START,
-  INSPECT,
-  VERIFY,
-  EXPORT,
-  IMPORT,
-  REBUILD,
-  REPAIR,
-  BACKUP,
-  RESTORE,
-  APPLICATIONS,
-  KEYS,
-  JOBS,
+  {
+    name: 'start',
+    positionals: [],
+    flags: [],
+    why: 'runs the server (the default)',
+    run: async input => (await import('./run-server.ts')).runServer(input),
+  },
+  {
+    name: 'inspect',
+    positionals: ['[pool]'],
+    flags: [JSON_FLAG],
+    why: 'shows pools, segments, log and index of a stopped folder; changes nothing',
+    run: async input => (await import('../tools/inspect.ts')).inspect(input),
+  },
+  {
+    name: 'verify',
+    positionals: [],
+    flags: [JSON_FLAG],
+    why: 'checks log, segments, keys and deletion vectors of a stopped folder; changes nothing',
+    run: async input => (await import('../tools/verify.ts')).verify(input),
+  },
+  {
+    name: 'export',
+    positionals: ['<pool>'],
+    flags: [
+      {
+        flag: 'format',
+        value: 'parquet|arrow|ndjson|csv',
+        why: 'format of the file; default by the name of --out, else parquet',
+      },
+      { flag: 'columns', value: 'a,b', why: 'exports these columns in this order; default all' },
+      {
+        flag: 'where',
+        value: 'JSON',
+        why: 'exports rows that match a list of filters as GraphQL takes them',
+      },
+      { flag: 'start', value: 'time', why: 'exports rows with the primary timestamp at or after this time' },
+      { flag: 'stop', value: 'time', why: 'exports rows with the primary timestamp before this time' },
+      { flag: 'compression', value: 'zstd|snappy|gzip|none', why: 'compression of parquet; default zstd' },
+      { flag: 'out', value: 'file', why: 'the file to write; - is standard output' },
+      { flag: 'force', value: '', why: 'replaces an existing file' },
+    ],
+    why: 'writes the live rows of a pool to a file',
+    run: async input => (await import('../tools/export.ts')).exportPool(input),
+  },
+  {
+    name: 'import',
+    positionals: ['<pool>', '<file…>'],
+    flags: [
+      URL_FLAG('the running server; default http://127.0.0.1:8420'),
+      {
+        flag: 'format',
+        value: 'ndjson|csv|parquet',
+        why: 'format of the files; default by their names, as in rows.ndjson, rows.csv.gz or rows.parquet',
+      },
+      {
+        flag: 'resume',
+        value: '',
+        why: 'goes on where an earlier import of the same file ended; a file that was imported is left out',
+      },
+      { flag: 'errors-max', value: 'n', why: 'refused rows that are printed for each file; default 100' },
+    ],
+    why: 'stores the rows of files (- is standard input) in a pool of a running server',
+    run: async input => (await import('../tools/import.ts')).importFiles(input),
+  },
+  {
+    name: 'rebuild',
+    positionals: [],
+    flags: [],
+    why: 'rebuilds the key index of a stopped folder from its segments',
+    run: async input => (await import('../tools/rebuild.ts')).rebuild(input),
+  },
+  {
+    name: 'repair',
+    positionals: [],
+    flags: [
+      { flag: 'dry-run', value: '', why: 'prints what it would do, changes nothing, and exits with 1' },
+      {
+        flag: 'yes',
+        value: '',
+        why: 'repairs although data is lost; without it repair prints what is lost, changes nothing, and exits with 2',
+      },
+    ],
+    why: 'moves damaged parts of a stopped folder aside, so that the server starts again; loses nothing without --yes',
+    run: async input => (await import('../tools/repair.ts')).repair(input),
+  },
+  {
+    name: 'backup',
+    positionals: ['<folder>'],
+    flags: [
+      URL_FLAG(
+        'backs up the running server at this URL, as http://127.0.0.1:8420, to a <folder> on its machine; without it the data folder must be stopped',
+      ),
+    ],
+    why: 'copies everything to a new folder, consistent at one sequence number',
+    run: async input => (await import('../tools/backup.ts')).backup(input),
+  },
+  {
+    name: 'restore',
+    positionals: ['<folder>'],
+    flags: [
+      {
+        flag: 'incomplete',
+        value: '',
+        why: 'restores a backup of files that were damaged already; run weir repair afterwards',
+      },
+    ],
+    why: 'checks a backup and copies it to a new data folder (--data-dir); the first start builds the index',
+    run: async input => (await import('../tools/restore.ts')).restore(input),
+  },
+  {
+    name: 'applications',
+    positionals: ['<action>', '[application]'],
+    flags: [
+      { flag: 'scopes', value: 'a,b', why: 'create: its scopes; default all' },
+      {
+        flag: 'propeller',
+        value: 'NAME',
+        why: 'create: its resources, P1_X_SMALL to P1_X_LARGE; default P1_X_SMALL',
+      },
+      { flag: 'description', value: 'text', why: 'create: its description' },
+      ASKS_SERVER,
+      JSON_FLAG,
+    ],
+    why: 'list, create, rotate (a new secret) or delete: manages the callers of the API',
+    run: async input => (await import('../tools/applications.ts')).applications(input),
+  },
+  {
+    name: 'keys',
+    positionals: ['<action>'],
+    flags: [
+      {
+        flag: 'end-tokens',
+        value: '',
+        why: 'refuses all tokens that were given before; without it they expire',
+      },
+      ASKS_SERVER,
+      JSON_FLAG,
+    ],
+    why: 'rotate: signs tokens with a new key from now on',
+    run: async input => (await import('../tools/applications.ts')).keys(input),
+  },
+  {
+    name: 'jobs',
+    positionals: ['[pool]'],
+    flags: [
+      { flag: 'status', value: 'a,b', why: 'only jobs CREATED, IN_PROGRESS, SUCCEEDED or FAILED' },
+      {
+        flag: 'follow',
+        value: '',
+        why: 'shows unfinished jobs of a running server until none is left; exit code 1 where one FAILED',
+      },
+      { flag: 'cancel', value: 'id', why: 'ends a job: one that runs, after its current step' },
+      ASKS_SERVER,
+      { ...JSON_FLAG, why: 'prints one JSON document; with --follow one line for each change' },
+    ],
+    why: 'lists added columns, updates, deletions and imports with their progress; changes nothing without --cancel',
+    run: async input => (await import('../tools/jobs.ts')).jobs(input),
+  },
 ]
 
 const EXIT_CODES = [
@@ -237,7 +217,7 @@ export function commandHelp(command: Command): string {
     '',
     ...(flags.length === 0 ? [] : [...flags, '']),
     OPTION_HEAD,
-    ...optionLines(command !== START),
+    ...optionLines(command !== COMMANDS[0]),
     '',
     ...EXIT_CODES,
   ].join('\n')

@@ -51,8 +51,10 @@ function common<T>(one: Option<T>): Option<T> {
   return { ...one, common: true }
 }
 
-function hidden<T>(one: Option<T>): Option<T> {
-  return { ...one, common: true, hidden: true }
+/** An option of tests. Every command takes it, and the help leaves it out. */
+function hidden<T>(flag: string, value: string, fallback: string | number, taken: Taken<T>): Option<T> {
+  const env = `WEIR_${flag.toUpperCase().replaceAll('-', '_')}`
+  return { flag, env, value, fallback: String(fallback), why: '', ...taken, common: true, hidden: true }
 }
 
 /** The accepted values in words, and the parser, which returns undefined for any other text. */
@@ -193,75 +195,29 @@ const OPTIONS = {
     'a query may miss what was acknowledged in the last so many ms; 0: it misses nothing',
     integer(0, STALENESS_MS_MAX),
   ),
-  crashAt: hidden(
-    option(
-      'crash-at',
-      'WEIR_CRASH_AT',
-      'POINT[:N]',
-      '',
-      'tests only: kill the process at a named point',
-      ANY_TEXT,
-    ),
-  ),
-  compactTickMs: hidden(
-    option(
-      'compact-tick-ms',
-      'WEIR_COMPACT_TICK_MS',
-      'MS',
-      String(COMPACT_TICK_MS),
-      'tests only: interval of the compaction tick; recent flushes of idle pools are freed after 60 ticks',
-      integer(1, 3_600_000),
-    ),
-  ),
-  scrubBeginMs: hidden(
-    option(
-      'scrub-begin-ms',
-      'WEIR_SCRUB_BEGIN_MS',
-      'MS',
-      String(SCRUB_BEGIN_MS),
-      'tests only: time after ready at which the scrub begins',
-      integer(0, 3_600_000),
-    ),
-  ),
-  retentionDaysAhead: hidden(
-    option(
-      'retention-days-ahead',
-      'WEIR_RETENTION_DAYS_AHEAD',
-      'DAYS',
-      '0',
-      'tests only: the clock of retention runs ahead',
-      integer(0, 100_000),
-    ),
-  ),
+  /** Kills the process at a named point. */
+  crashAt: hidden('crash-at', 'POINT[:N]', '', ANY_TEXT),
+  /** Interval of the compaction tick. Recent flushes of idle pools are freed after 60 ticks. */
+  compactTickMs: hidden('compact-tick-ms', 'MS', COMPACT_TICK_MS, integer(1, 3_600_000)),
+  /** Time after ready at which the scrub begins. */
+  scrubBeginMs: hidden('scrub-begin-ms', 'MS', SCRUB_BEGIN_MS, integer(0, 3_600_000)),
+  /** The clock of retention runs ahead. */
+  retentionDaysAhead: hidden('retention-days-ahead', 'DAYS', 0, integer(0, 100_000)),
+  /** Rate at which a backup of a running server copies. */
   backupBytesPerSecond: hidden(
-    option(
-      'backup-bytes-per-second',
-      'WEIR_BACKUP_BYTES_PER_SECOND',
-      'BYTES',
-      String(BACKUP_BYTES_PER_SECOND),
-      'tests only: how fast a backup of a running server copies',
-      integer(1, 1_000_000_000_000),
-    ),
+    'backup-bytes-per-second',
+    'BYTES',
+    BACKUP_BYTES_PER_SECOND,
+    integer(1, 1_000_000_000_000),
   ),
-  faultAt: hidden(
-    option(
-      'fault-at',
-      'WEIR_FAULT_AT',
-      'FAULTS',
-      '',
-      'tests only: calls of the disk that fail while a file exists; see util/fault-injection.ts',
-      ANY_TEXT,
-    ),
-  ),
+  /** Calls of the disk that fail while a file exists; see util/fault-injection.ts. */
+  faultAt: hidden('fault-at', 'FAULTS', '', ANY_TEXT),
+  /** Size of the largest log file; small ones are changed often. */
   logFileBytes: hidden(
-    option(
-      'log-file-bytes',
-      'WEIR_LOG_FILE_BYTES',
-      'BYTES',
-      String(LOG_FILE_BYTES),
-      'tests only: size of the largest log file; small ones are changed often',
-      integer(LOG_FILE_BYTES_MIN, LOG_FILE_BYTES),
-    ),
+    'log-file-bytes',
+    'BYTES',
+    LOG_FILE_BYTES,
+    integer(LOG_FILE_BYTES_MIN, LOG_FILE_BYTES),
   ),
 }
 
