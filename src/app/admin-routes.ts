@@ -1,61 +1,119 @@
 /**
- * `POST /v1/admin/applications`, `/v1/admin/keys` and `/v1/admin/jobs`: what `weir applications`,
- * `weir keys` and `weir jobs` ask of a running server. Body and answer are JSON, as tools/manage.ts
- * and tools/manage-jobs.ts have them.
+ * The routes of `/v1/admin/`, which commands ask of a running server. A caller needs the scope of
+ * the route.
+ *
+ * `applications`, `keys` and `jobs`: body and answer are JSON, as tools/manage.ts and
+ * tools/manage-jobs.ts have them.
+ *
+ * `backup`: the answer is NDJSON: lines of progress, then either `{"done":true,"sequence":…}` or
+ * `{"error":…,"code":…}`. Only the last line counts: an answer that ends without one of the two
+ * means that there is no backup. The backup is cancelled when its client disconnects.
  */
-import type { ControlRequest, ControlRoute, Reply } from '../api/api-types.ts'
-import type { AuditEntry } from '../api/graphql/context.ts'
+import type { ControlRequest, ControlRoute, Reply, StreamAnswer, StreamReply } from '../api/api-types.ts'
 import { jsonOf } from '../api/json-object.ts'
 import { unknownParameter } from '../api/parameters.ts'
 import { JSON_HEADERS, problemReply, refuse } from '../api/problem.ts'
-import type { Tokens } from '../catalog/access/token.ts'
+import type { Identity, Tokens } from '../catalog/access/token.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { BadRequest } from '../catalog/documents/catalog-types.ts'
 import { keepingAdmin } from '../catalog/open-catalog.ts'
+import type { Config } from '../database/config.ts'
+import type { Backups } from '../tools/backup/backup-client.ts'
 import { APPLICATIONS, KEYS, type Managed, manage } from '../tools/manage.ts'
 import { JOBS } from '../tools/manage-jobs.ts'
+import type { Refusal } from '../util/errors.ts'
 import { ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
 import type { Paths } from '../util/paths.ts'
+import { sayAudit } from '../util/say.ts'
 
 /** What the routes need of the running server. */
 interface AdminDeps {
   readonly catalog: Catalog
   readonly verify: Tokens['verify']
+  readonly backups: Backups
+  readonly config: Config
   readonly paths: Paths
-  /** See api/graphql/audit.ts. */
-  readonly audit: (entry: AuditEntry) => void
 }
 
 /** The routes. */
 export function adminRoutes(deps: AdminDeps): ControlRoute[] {
-  return [route(deps, APPLICATIONS), route(deps, KEYS), route(deps, JOBS)]
+  return [backupRoute(deps), route(deps, APPLICATIONS), route(deps, KEYS), route(deps, JOBS)]
 }
 
+/** The caller. A refusal needs no scope: the token is bad, or the query has parameters. */
+async function callerOf(
+  { verify }: AdminDeps,
+  { address, authorization, query }: ControlRequest,
+): Promise<Identity | Refusal> {
+  const caller = await verify(authorization, address)
+  if ('status' in caller) return caller
+  const unknown = unknownParameter(query, [])
+  return unknown === undefined ? caller : refuse(400, 'bad_parameter', unknown)
+}
+
+function lacksScope({ applicationId }: Identity, scope: string): Reply {
+  return problemReply(refuse(403, 'forbidden', `application ${applicationId} lacks the scope ${scope}`))
+}
+
+const NOT_JSON: BadRequest = { badRequest: 'The body must be one JSON object.' }
+
 function route<Request extends object, Answer extends object>(
-  { catalog, verify, paths, audit }: AdminDeps,
+  deps: AdminDeps,
   managed: Managed<Request, Answer>,
 ): ControlRoute {
   const { path, scope } = managed
-  const handle = async ({ address, authorization, body, query }: ControlRequest): Promise<Reply> => {
-    const caller = await verify(authorization, address)
+  const handle = async (asked: ControlRequest): Promise<Reply> => {
+    const caller = await callerOf(deps, asked)
     if ('status' in caller) return problemReply(caller)
-    const unknown = unknownParameter(query, [])
-    if (unknown !== undefined) return problemReply(refuse(400, 'bad_parameter', unknown))
     const { applicationId } = caller
-    const given = jsonOf(body)
+    const given = jsonOf(asked.body)
     const request = given === undefined ? NOT_JSON : managed.read(given)
     if (!caller.scopes.has(scope)) {
-      const asked = 'badRequest' in request ? undefined : managed.attemptOf(request)
-      if (asked !== undefined) audit({ ...asked, applicationId, outcome: 'FORBIDDEN' })
-      return problemReply(refuse(403, 'forbidden', `application ${applicationId} lacks the scope ${scope}`))
+      const attempt = 'badRequest' in request ? undefined : managed.attemptOf(request)
+      if (attempt !== undefined) sayAudit({ ...attempt, applicationId, outcome: 'FORBIDDEN' })
+      return lacksScope(caller, scope)
     }
     const run = async () =>
-      'badRequest' in request ? request : await manage(managed, catalog, request, applicationId, audit)
-    const answered = await keepingAdmin(catalog, paths.admin, run)
+      'badRequest' in request ? request : await manage(managed, deps.catalog, request, applicationId, sayAudit)
+    const answered = await keepingAdmin(deps.catalog, deps.paths.admin, run)
     if ('badRequest' in answered) return problemReply(refuse(400, 'bad_request', answered.badRequest))
     return { status: 200, headers: JSON_HEADERS, body: JSON.stringify(answered) }
   }
   return { methods: ['POST'], path, bodyBytesMax: ROUTE_BODY_BYTES_MAX, handle }
 }
 
-const NOT_JSON: BadRequest = { badRequest: 'The body must be one JSON object.' }
+function backupRoute(deps: AdminDeps): ControlRoute {
+  const handle = async (asked: ControlRequest): Promise<Reply | StreamAnswer> => {
+    const caller = await callerOf(deps, asked)
+    if ('status' in caller) return problemReply(caller)
+    if (!caller.scopes.has('admin')) return lacksScope(caller, 'admin')
+    const folder = folderOf(asked.body)
+    if (typeof folder !== 'string') return problemReply(folder)
+    const { dataDir, crashAt, backupBytesPerSecond: bytesPerSecond } = deps.config
+    const begin = async (): Promise<Reply | StreamReply> => {
+      const backup = await deps.backups.begin({ dataDir, crashAt, folder, bytesPerSecond })
+      if ('status' in backup) return problemReply(backup)
+      return {
+        status: 200,
+        headers: { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' },
+        chunks: backup.lines(),
+      }
+    }
+    return { owner: { applicationId: caller.applicationId, isAdmin: true }, begin }
+  }
+  return { methods: ['POST'], path: '/v1/admin/backup', bodyBytesMax: ROUTE_BODY_BYTES_MAX, handle }
+}
+
+function folderOf(body: Uint8Array): string | Refusal {
+  const asked = jsonOf(body)
+  if (asked === undefined)
+    return refuse(
+      400,
+      'bad_request',
+      'the body must be one JSON object, such as {"folder": "/backup/monday"}',
+    )
+  const folder = (asked as { readonly folder?: unknown } | null)?.folder
+  if (typeof folder !== 'string' || folder === '' || folder.includes('\0'))
+    return refuse(400, 'bad_request', '"folder" must be the absolute path of a new folder')
+  return folder
+}

@@ -33,7 +33,7 @@ import type { QuestionDeps } from '../query/ask.ts'
 import { sweepCopies } from '../query/copy-rows.ts'
 import { EngineClient } from '../query/duckdb/engine-client.ts'
 import { MergerClient } from '../store/compaction/merge-client.ts'
-import type { Backups } from '../tools/backup/backup-client.ts'
+import { Backups } from '../tools/backup/backup-client.ts'
 import { localUrl } from '../util/addresses.ts'
 import { must } from '../util/assert.ts'
 import { BODY_BYTES_MAX, CLIENT_SECRET_CHARACTERS_MIN, QUERY_NICE } from '../util/limits.ts'
@@ -43,7 +43,6 @@ import type { Paths } from '../util/paths.ts'
 import { printable, sayAudit, warn } from '../util/say.ts'
 import { nicePool } from '../util/this-thread.ts'
 import { adminRoutes } from './admin-routes.ts'
-import { backupRoute, wireBackups } from './backup-route.ts'
 import { wireIngest } from './ingest-wiring.ts'
 import { applicationName, createMeter, watchApplications, watchJobs, watchQueues } from './server-metrics.ts'
 import { stopServer } from './shutdown.ts'
@@ -90,7 +89,7 @@ export async function openServer(start: ServerStart): Promise<Running> {
   late.stages = stages
   const { opened, catalog, index, metrics, pools, log } = stages
   const { commit } = log
-  const backups = wireBackups({ catalog, pools, commit })
+  const backups = new Backups({ catalog, pools, commit })
   const exportThread = new ExportClient()
   ingest = wireIngest({ catalog, commit, received: stages.received, append: pools.append.bind(pools) })
   const jobs = makeJobs(start, stages, engine, ingest.cutOver)
@@ -232,8 +231,7 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
       graphql,
       token,
       routes: [
-        backupRoute(server.backups, verify, config),
-        ...adminRoutes({ catalog, verify, paths, audit: sayAudit }),
+        ...adminRoutes({ catalog, verify, backups: server.backups, config, paths }),
         queryRoute({ graphql, arrow: table => exportThread.table(table) }),
         ...exportRoutes(exported),
       ],

@@ -7,18 +7,16 @@
  */
 
 import { resolve } from 'node:path'
-import { writeCatalog } from '../catalog/lmdb/catalog-store.ts'
 import { CLEAN, type CommandInput, DAMAGED } from '../database/command.ts'
 import type { Config } from '../database/config.ts'
 import { flushedSequences } from '../database/stages.ts'
-import { extractLog } from '../log/copy-log.ts'
 import { highestFlushed } from '../log/read-log.ts'
 import { must } from '../util/assert.ts'
 import { disk } from '../util/disk.ts'
 import { CannotRun, Unavailable } from '../util/errors.ts'
 import { MiB } from '../util/limits.ts'
 import { say, warn } from '../util/say.ts'
-import type { BackupLine } from './backup/backup-client.ts'
+import { type BackupLine, backupState } from './backup/backup-client.ts'
 import { whyNotTo } from './backup/backup-folder.ts'
 import { type BackupSummary, damagedText } from './backup/backup-format.ts'
 import { BackupThrottle, type CopyProgress } from './backup/copy-file.ts'
@@ -67,12 +65,11 @@ async function copyStopped(config: Config, folder: string): Promise<BackupSummar
       return written // removes what it wrote
     })
     written = withCopyProgress('backup', onProgress =>
-      writeBackup(
-        { dataDir: config.dataDir, folder },
-        state,
-        { disk, extractLog, writeCatalog },
-        { throttle, onProgress, onLogCopied: () => undefined },
-      ),
+      writeBackup({ dataDir: config.dataDir, folder }, state, {
+        throttle,
+        onProgress,
+        onLogCopied: () => undefined,
+      }),
     )
     return await written.finally(forget)
   } catch (error) {
@@ -89,15 +86,8 @@ function stateOf({ catalog, index, paths }: Offline): BackupState {
   const log = inspectLog(paths.log, flushed)
   if (log.damage !== undefined) throw log.damage
   const lastSequence = Math.max(log.lastSequence, highestFlushed(flushed))
-  return {
-    pools: catalog.pools().map(({ number, id }) => {
-      const { flushedSequence = 0, segments = [] } = states.get(number) ?? {}
-      return { pool: number, poolId: id, flushedSequence, segments }
-    }),
-    documents: catalog.read.documents(),
-    deletedPools: catalog.tombstones().map(({ number }) => number),
-    log: { generation: 1, position: 0, firstSequence: lastSequence + 1, lastSequence },
-  }
+  const span = { generation: 1, position: 0, firstSequence: lastSequence + 1, lastSequence }
+  return backupState(catalog, pool => states.get(pool), span)
 }
 
 /** Asks the server for a backup and shows its progress. Only the last line of the answer counts. */

@@ -7,6 +7,10 @@
  * Pins are released however the backup ends. A backup with damaged segments is kept, and
  * still ends with an error.
  */
+import type { Catalog } from '../../catalog/catalog.ts'
+import type { Pools } from '../../database/pools.ts'
+import type { PoolState } from '../../index/index-types.ts'
+import type { Commit } from '../../log/commit-log.ts'
 import { must } from '../../util/assert.ts'
 import { resolvesWithin } from '../../util/clock.ts'
 import { type Refusal, Unavailable } from '../../util/errors.ts'
@@ -17,19 +21,14 @@ import type { BackupCalls, BackupEvents, BackupThreadData } from './backup-threa
 import type { CopyProgress } from './copy-file.ts'
 import type { BackupState } from './write-backup.ts'
 
-/** Time for a client to begin to read a backup's answer; then the backup ends. */
-const BACKUP_BEGIN_MS_MAX = 10_000
 /** Time for the flushes before a backup. Rows that are not flushed then are copied from the log. */
 const BACKUP_FLUSH_MS_MAX = 30_000
 
-/** The functions of the running server that a backup calls. */
-interface BackupSources {
-  /** Flushes every pool. After a failure the log has the rest. */
-  flushAll(): Promise<void>
-  /** Syncs everything appended before the call. */
-  syncLog(): Promise<void>
-  /** Takes the state of this turn. Its files stay until both releases are called, once each. */
-  pin(): { readonly state: BackupState; releaseLog(): void; releasePools(): void }
+/** The parts of a running server that a backup is taken of. */
+interface BackedUp {
+  readonly catalog: Catalog
+  readonly pools: Pools
+  readonly commit: Commit
 }
 
 /** A line of the answer. The last line is `done` or `error`. */
@@ -40,13 +39,33 @@ export type BackupLine =
   /** Code `backup_incomplete`: the folder has a backup with damaged files. */
   | ({ readonly error: string; readonly code: string } & BackupSummary)
 
+/**
+ * The state of this turn.
+ * @param stateOf the flushed part of a pool: none where it never got a row
+ */
+export function backupState(
+  catalog: Catalog,
+  stateOf: (pool: number) => Pick<PoolState, 'flushedSequence' | 'segments'> | undefined,
+  log: BackupState['log'],
+): BackupState {
+  return {
+    pools: catalog.pools().map(({ number, id }) => {
+      const { flushedSequence = 0, segments = [] } = stateOf(number) ?? {}
+      return { pool: number, poolId: id, flushedSequence, segments }
+    }),
+    documents: catalog.read.documents(),
+    deletedPools: catalog.tombstones().map(({ number }) => number),
+    log,
+  }
+}
+
 export class Backups {
-  readonly #sources: BackupSources
+  readonly #of: BackedUp
   #running: Backup | undefined
   #stopped = false
 
-  constructor(sources: BackupSources) {
-    this.#sources = sources
+  constructor(of: BackedUp) {
+    this.#of = of
   }
 
   /**
@@ -57,12 +76,12 @@ export class Backups {
     if (this.#stopped) return refusal(503, 'stopping', 'the server is stopping')
     if (this.#running !== undefined)
       return refusal(409, 'backup_running', 'another backup is running: try again when it has ended')
-    const backup = new Backup(data, this.#sources)
+    const backup = new Backup(data, this.#of)
     this.#running = backup
     void backup.ended.finally(() => {
       this.#running = undefined
     })
-    const why = await backup.accepted
+    const why = await backup.begin()
     if (why === undefined) return backup
     await backup.ended // so that the next call does not find this backup running
     return refusal(400, 'bad_folder', why)
@@ -77,27 +96,22 @@ export class Backups {
 }
 
 class Backup {
-  /** Resolves with the reason for refusing the destination, or undefined where it can be used. */
-  readonly accepted: Promise<string | undefined>
   /** Resolves when the thread has ended and everything is released. */
   readonly ended: Promise<void>
   readonly #thread: Thread<BackupCalls, BackupEvents>
-  readonly #sources: BackupSources
+  readonly #of: BackedUp
   readonly #dataDir: string
   #line: BackupLine = { phase: 'flush', bytesDone: 0, bytesTotal: 0 }
   #isSent = false
   #onLine: () => void = () => {}
   #releases: (() => void)[] = []
-  #begun = false
   #isCancelled = false
   #hasEnded = false
   /** The last line, sent when the thread has ended. */
   #outcome: BackupLine = { error: CANCELLED, code: 'backup_cancelled' }
-  /** Cancels a backup whose client never reads. */
-  #beginTimer: NodeJS.Timeout | undefined
 
-  constructor(data: BackupThreadData, sources: BackupSources) {
-    this.#sources = sources
+  constructor(data: BackupThreadData, of: BackedUp) {
+    this.#of = of
     this.#dataDir = data.dataDir
     this.#thread = startThread<BackupCalls, BackupEvents>({
       name: 'backup',
@@ -113,54 +127,48 @@ class Backup {
         this.#outcome = { error: error.message, code: 'internal' }
       },
     })
-    this.accepted = this.#check()
     this.ended = this.#thread.exited.then(() => {
       this.#hasEnded = true
-      clearTimeout(this.#beginTimer)
       for (const release of this.#releases.splice(0)) release()
       // Last, because a client that reads the end may begin the next backup.
       void this.ended.then(() => this.#tell(this.#outcome))
     })
   }
 
-  /**
-   * The answer as lines of JSON: the latest progress, at least each second, and the end. The copy
-   * begins when the first line is read. A slow reader gets fewer lines and does not delay the
-   * backup. A reader that leaves cancels it.
-   */
-  lines(): AsyncIterableIterator<Uint8Array> {
-    const lines = this.#lines()
-    const iterator: AsyncIterableIterator<Uint8Array> = {
-      next: () => {
-        this.#begin()
-        return lines.next()
-      },
-      // The generator's own return() would wait for a line, and do nothing before the first.
-      return: async () => {
-        this.cancel()
-        return { done: true, value: undefined }
-      },
-      [Symbol.asyncIterator]: () => iterator,
+  /** Resolves with the reason for refusing the destination. Without one the copy has begun. */
+  async begin(): Promise<string | undefined> {
+    const why = await this.#thread
+      .call('check', undefined)
+      .catch(() => 'the thread of the backup ended before it had checked the folder')
+    if (why !== undefined) {
+      this.cancel()
+      return why
     }
-    return iterator
+    this.#copy()
+      .catch(error => {
+        this.#outcome = { error: (error as Error).message, code: codeOf(error) }
+      })
+      .finally(() => this.cancel())
+    return undefined
+  }
+
+  /**
+   * The answer as lines of JSON: the latest progress, at least each second, and the end. A slow
+   * reader gets fewer lines and does not delay the backup. A reader that leaves cancels it.
+   */
+  lines(): AsyncIterable<Uint8Array> {
+    // The generator's own return() would wait for a line, and do nothing before the first.
+    const leave = async () => {
+      this.cancel()
+      return { done: true, value: undefined } as const
+    }
+    return Object.assign(this.#lines(), { return: leave })
   }
 
   /** Stops the copy at the next chunk. The thread removes what it wrote. */
   cancel(): void {
     this.#isCancelled = true
     this.#thread.stop().catch(() => {}) // onCrash reports a thread that fails
-  }
-
-  async #check(): Promise<string | undefined> {
-    let why: string | undefined
-    try {
-      why = await this.#thread.call('check', undefined)
-    } catch {
-      return 'the thread of the backup ended before it had checked the folder'
-    }
-    if (why !== undefined) this.cancel()
-    else this.#beginTimer = setTimeout(() => this.#begun || this.cancel(), BACKUP_BEGIN_MS_MAX)
-    return why
   }
 
   async *#lines(): AsyncGenerator<Uint8Array> {
@@ -171,17 +179,6 @@ class Backup {
       yield Buffer.from(`${JSON.stringify(line)}\n`)
       if (isEnd(line)) return
     }
-  }
-
-  /** Starts the copy, once. The destination was accepted. */
-  #begin(): void {
-    if (this.#begun) return
-    this.#begun = true
-    this.#copy()
-      .catch(error => {
-        this.#outcome = { error: (error as Error).message, code: codeOf(error) }
-      })
-      .finally(() => this.cancel())
   }
 
   #changed(): Promise<void> {
@@ -195,12 +192,15 @@ class Backup {
   }
 
   async #copy(): Promise<void> {
-    const isFlushed = await resolvesWithin(BACKUP_FLUSH_MS_MAX, this.#sources.flushAll())
+    const { catalog, pools, commit } = this.#of
+    const isFlushed = await resolvesWithin(BACKUP_FLUSH_MS_MAX, pools.flusher.flushAll())
     if (!isFlushed) warn('a backup began before everything was flushed: it copies the rest from the log')
-    await this.#sources.syncLog()
+    await commit.syncAll()
     if (this.#hasEnded) return // cancelled meanwhile: nobody would release the pins
-    const { state, releaseLog, releasePools } = this.#sources.pin()
-    this.#releases = [releaseLog, releasePools]
+    const log = commit.pin()
+    this.#releases = [log.release, pools.manifest.pinAll()]
+    // The manifest may have a deleted pool, and lacks pools that never got a row.
+    const state = backupState(catalog, pool => pools.manifest.pool(pool), log.span)
     this.#outcome = outcomeOf(await this.#thread.call('copy', state), this.#dataDir)
   }
 

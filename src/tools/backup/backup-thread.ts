@@ -4,11 +4,12 @@
  */
 import type { MessagePort } from 'node:worker_threads'
 import { monotonicMs } from '../../util/clock.ts'
+import { disk } from '../../util/disk.ts'
 import { serve } from '../../util/thread-server.ts'
 import { whyNotTo } from './backup-folder.ts'
 import type { BackupSummary } from './backup-format.ts'
 import { BackupThrottle, type CopyProgress } from './copy-file.ts'
-import { type BackupDeps, type BackupState, type BackupTarget, writeBackup } from './write-backup.ts'
+import { type BackupState, type BackupTarget, writeBackup } from './write-backup.ts'
 
 /** Interval of progress lines, at least. A waiting backup writes one each second. */
 const BACKUP_PROGRESS_MS = 250
@@ -35,14 +36,14 @@ export interface BackupEvents {
 }
 
 /** Serves one backup over `port`. */
-export function serveBackup(port: MessagePort, data: BackupThreadData, deps: BackupDeps): void {
+export function serveBackup(port: MessagePort, data: BackupThreadData): void {
   const throttle = new BackupThrottle(data.bytesPerSecond)
   const tell = serve<BackupCalls, BackupEvents>(
     port,
     {
-      check: () => whyNotTo(deps.disk, data.folder, data.dataDir),
+      check: () => whyNotTo(disk, data.folder, data.dataDir),
       copy: state =>
-        writeBackup(data, state, deps, {
+        writeBackup(data, state, {
           throttle,
           onProgress: seldom(progress => tell('progress', progress)),
           onLogCopied: () => tell('logCopied', undefined),

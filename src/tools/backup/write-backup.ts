@@ -15,11 +15,13 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Entry } from '../../catalog/documents/catalog-types.ts'
+import { writeCatalog } from '../../catalog/lmdb/catalog-store.ts'
 import { hasDeleteFile, type SegmentMeta } from '../../format/segment-meta.ts'
+import { extractLog } from '../../log/copy-log.ts'
 import type { LogSpan } from '../../log/log-types.ts'
 import { wallMs } from '../../util/clock.ts'
 import { SELF_CHECKED } from '../../util/crc32.ts'
-import { type Disk, replaceFile, syncFolder, writeDurably } from '../../util/disk.ts'
+import { type Disk, disk as realDisk, replaceFile, syncFolder, writeDurably } from '../../util/disk.ts'
 import { isUnreadable, Unavailable } from '../../util/errors.ts'
 import { crashPoint } from '../../util/fault-injection.ts'
 import { BACKUP_CHUNK_BYTES } from '../../util/limits.ts'
@@ -81,24 +83,11 @@ export interface BackupTarget {
   readonly folder: string
 }
 
-/** Functions of lower layers. Each returns the names of the files that it made in `to`. */
-export interface BackupDeps {
+/** Tests replace them, because LMDB writes to the real disk only. */
+interface BackupDeps {
   readonly disk: Disk
-  /** log/copy-log.ts */
-  readonly extractLog: (options: {
-    readonly disk: Disk
-    readonly from: string
-    readonly to: string
-    readonly span: BackupState['log']
-    readonly flushed: ReadonlyMap<number, number>
-    readonly onBytes: (bytes: number) => Promise<void>
-  }) => Promise<readonly string[]>
-  /** catalog/lmdb/catalog-store.ts */
-  readonly writeCatalog: (
-    to: string,
-    documents: BackupState['documents'],
-    disk: Disk,
-  ) => Promise<readonly string[]>
+  readonly extractLog: typeof extractLog
+  readonly writeCatalog: typeof writeCatalog
 }
 
 interface CopyControl {
@@ -129,8 +118,8 @@ interface Writing {
 export async function writeBackup(
   target: BackupTarget,
   state: BackupState,
-  deps: BackupDeps,
   control: CopyControl,
+  deps: BackupDeps = { disk: realDisk, extractLog, writeCatalog },
 ): Promise<BackupSummary> {
   const { disk } = deps
   const [from, to] = [pathsOf(target.dataDir), pathsOf(target.folder)]

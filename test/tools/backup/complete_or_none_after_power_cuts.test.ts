@@ -70,12 +70,12 @@ function backUp(disk: MemoryDisk) {
   return writeBackup(
     TARGET,
     STATE,
+    { throttle: new BackupThrottle(0), onProgress: () => undefined, onLogCopied: () => undefined },
     {
       disk,
       extractLog: ({ to }) => oneFile('head')(disk, to),
       writeCatalog: to => oneFile('data.mdb')(disk, to),
     },
-    { throttle: new BackupThrottle(0), onProgress: () => undefined, onLogCopied: () => undefined },
   )
 }
 
