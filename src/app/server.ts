@@ -32,10 +32,8 @@ import { ExportClient } from '../query/arrow/export-client.ts'
 import type { QuestionDeps } from '../query/ask.ts'
 import { sweepCopies } from '../query/copy-rows.ts'
 import { EngineClient } from '../query/duckdb/engine-client.ts'
-import { MergerClient } from '../store/compaction/merge-client.ts'
 import { Backups } from '../tools/backup/backup-client.ts'
 import { localUrl } from '../util/addresses.ts'
-import { must } from '../util/assert.ts'
 import { BODY_BYTES_MAX, CLIENT_SECRET_CHARACTERS_MIN, QUERY_NICE } from '../util/limits.ts'
 import { checkInstalled } from '../util/load-package.ts'
 import { kernelNote } from '../util/native.ts'
@@ -50,8 +48,6 @@ import type { Running, ServerStart } from './start.ts'
 
 /** Time after ready at which the query process starts if no query came: the start goes first. */
 const ENGINE_WARM_MS = 5_000
-/** Nice value of the merge thread: everything else goes first. */
-export const MERGE_NICE = 10
 
 /** Everything that runs. */
 export interface Server extends Stages {
@@ -68,27 +64,18 @@ export interface Server extends Stages {
  * closers then.
  */
 export async function openServer(start: ServerStart): Promise<Running> {
-  const { config, kernel, paths, onFatal } = start
+  const { config, kernel, paths } = start
   checkInstalled(['apache-arrow', 'parquet-wasm', 'temporal-polyfill', 'zstddec/stream'])
   await nicePool(QUERY_NICE)
-  const late: Late = {}
-  const engine = makeEngine(start, late)
   let ingest: ReturnType<typeof wireIngest> | undefined
-  let parseRoom = () => {}
   const stages = await openStages(start.threads, {
     ...start,
-    merger: () =>
-      new MergerClient(
-        { crashAt: config.crashAt, nice: MERGE_NICE, speed: 'throttled', temporary: paths.merge },
-        onFatal,
-      ),
     onPoolDeleted: pool => ingest?.forget(pool),
-    onParseRoom: () => parseRoom(),
-    onFilesFree: files => engine.forget(files),
   })
-  late.stages = stages
+  const engine = makeEngine(start, stages)
   const { opened, catalog, index, metrics, pools, log } = stages
   const { commit } = log
+  pools.onFilesFree = files => engine.forget(files)
   const backups = new Backups({ catalog, pools, commit })
   const exportThread = new ExportClient()
   ingest = wireIngest({ catalog, commit, received: stages.received, append: pools.append.bind(pools) })
@@ -111,9 +98,6 @@ export async function openServer(start: ServerStart): Promise<Running> {
     ingest,
     health: () => healthOf(health),
     publicUrl: () => (config.publicUrl === '' ? url : config.publicUrl),
-    onParseRoom: listener => {
-      parseRoom = listener
-    },
   })
   url = localUrl(config.host, api.port)
   watchQueues(metrics, server, api)
@@ -166,24 +150,21 @@ function makeJobs(
   return new Jobs({ memory: catalog.read, runners, onFatal })
 }
 
-/** What is open only after the query engine was made. */
-interface Late {
-  stages?: Stages
-}
-
-function makeEngine({ config, kernel, paths }: ServerStart, late: Late): EngineClient {
+function makeEngine(
+  { config, kernel, paths }: ServerStart,
+  { catalog, metrics, pools }: Stages,
+): EngineClient {
   return new EngineClient({
     segmentFolder: paths.segment,
     temporaryFolder: paths.temporary,
     kernel,
     threads: availableParallelism(),
     crashAt: config.crashAt,
-    ensureWhole: (segments, waiting) =>
-      must(late.stages, 'the stages').pools.checks.ensureWhole(segments, waiting),
+    ensureWhole: pools.checks.ensureWhole,
     // An application that was deleted while its query waited has the smallest.
-    propellerOf: id => late.stages?.catalog.application(id)?.propeller ?? PROPELLERS[0],
-    onWaited: (id, ms) => late.stages?.metrics.queryWaited(applicationName(late.stages.catalog, id), ms),
-    onCrash: () => late.stages?.metrics.queryProcessFailed(),
+    propellerOf: id => catalog.application(id)?.propeller ?? PROPELLERS[0],
+    onWaited: (id, ms) => metrics.queryWaited(applicationName(catalog, id), ms),
+    onCrash: () => metrics.queryProcessFailed(),
   })
 }
 
@@ -192,7 +173,6 @@ interface FrontEnd {
   readonly ingest: ReturnType<typeof wireIngest>
   readonly health: () => Health
   readonly publicUrl: () => string
-  readonly onParseRoom: (listener: () => void) => void
 }
 
 /** Wires the front end and listens. */
@@ -227,7 +207,7 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
       },
       parse: task => parse.parse(task),
       parseRoom: () => parse.room(),
-      onParseRoom: front.onParseRoom,
+      onParseRoom: listener => parse.onRoom(listener),
       graphql,
       token,
       routes: [

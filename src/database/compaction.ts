@@ -1,5 +1,5 @@
 /**
- * Compaction, wired: the scheduler with flusher, manifest, index, segment thread and catalog.
+ * When compaction begins after a start, and what it leaves alone.
  *
  *   W-5  Compaction starts after the sweep (`sweepThenCompact`).
  *   W-6  Where files of earlier runs had to stay, a rebuild would still read them: `leaveAlone`,
@@ -8,78 +8,8 @@
 import { basename, dirname } from 'node:path'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
-import type { Manifest } from '../index/manifest.ts'
-import type { Commit } from '../log/commit-log.ts'
-import type { SegmentChecks } from '../store/check/segment-checks.ts'
-import type { CompactPool, ServerLoad } from '../store/compaction/compaction-types.ts'
-import { Scheduler } from '../store/compaction/scheduler.ts'
-import type { Flusher } from '../store/flush/flusher.ts'
-import type { SegmentThread } from '../store/flush/segment-writer.ts'
-import { must } from '../util/assert.ts'
-import { callAfter, monotonicMs, wallMs } from '../util/clock.ts'
 import { warn } from '../util/say.ts'
-import type { Pools, PoolsOptions } from './pools.ts'
-
-const DAY_MS = 86_400_000
-
-interface CompactionWiring extends PoolsOptions {
-  readonly manifest: Manifest
-  readonly flusher: Flusher
-  readonly writer: SegmentThread
-  readonly checks: SegmentChecks
-  /** Makes a living pool known to the flusher. */
-  readonly makeKnown: (pool: number) => void
-  readonly folderOf: (pool: number) => string
-  /** True for a damaged pool: compaction does not touch it. */
-  readonly isLeftAlone: (pool: number) => boolean
-  /** Monotonic ms of the last append. */
-  readonly lastAppendMs: () => number
-  /** undefined while the log is not open. */
-  readonly commit: () => Commit | undefined
-}
-
-/** The scheduler of all pools. `Scheduler.start` begins its work. */
-export function wireCompaction(wiring: CompactionWiring): Scheduler {
-  const { config, catalog, index, manifest, flusher, writer, merger, metrics } = wiring
-  return new Scheduler({
-    merger,
-    clock: {
-      nowMs: monotonicMs,
-      wallMs: () => wallMs() + config.retentionDaysAhead * DAY_MS,
-      after: callAfter,
-    },
-    tickMs: config.compactTickMs,
-    livePools: () => manifest.pools().filter(pool => catalog.poolByNumber(pool) !== undefined),
-    pool: pool => (wiring.isLeftAlone(pool) ? undefined : compactPool(wiring, pool)),
-    segments: pool => manifest.pool(pool)?.segments ?? [],
-    obsolete: pool => manifest.uncovered(pool),
-    replaceableSegments: pool => flusher.replaceableSegments(pool),
-    forgetRecentFlushes: pool => flusher.forgetRecent(pool),
-    takeSegmentNumber: pool => {
-      wiring.makeKnown(pool)
-      return flusher.takeSegmentNumber(pool)
-    },
-    pin: async pool => {
-      const { all, release } = await manifest.snapshot(pool)
-      return { segments: all, release }
-    },
-    commit: commit => index.index.commitCompaction(commit),
-    apply: (commit, committed) => {
-      if (commit.add !== undefined) wiring.checks.setWhole(commit.add)
-      manifest.applyCompaction(commit, committed)
-    },
-    unlink: (folder, segments) => writer.unlink(folder, segments),
-    load: () => loadOf(wiring),
-    onMerged: figures => metrics.merge(figures),
-    onFailed: () => metrics.mergeFailed(),
-    onDamaged: error => {
-      const damaged = manifest.files().find(({ file }) => file === error.file)
-      if (damaged !== undefined) wiring.checks.setDamaged(damaged.meta, error)
-    },
-    onFatal: wiring.onFatal,
-    warn,
-  })
-}
+import type { Pools } from './pools.ts'
 
 /**
  * The pool's retention days changed: one retention pass begins now, and another one after a flush
@@ -92,29 +22,6 @@ export function retentionChanged(pools: Pools, pool: number): void {
     () => pools.compaction.retentionChanged(pool),
     () => undefined,
   )
-}
-
-function compactPool({ catalog, folderOf }: CompactionWiring, number: number): CompactPool | undefined {
-  const pool = catalog.poolByNumber(number)
-  if (pool === undefined) return undefined
-  return {
-    poolId: pool.id,
-    folder: folderOf(number),
-    retentionDays: pool.retentionDays,
-    schema: version => must(catalog.schema(number, version), 'the schema of a segment'),
-  }
-}
-
-function loadOf({ flusher, lastAppendMs, commit }: CompactionWiring): ServerLoad {
-  const { flushingBytes, flushesAreSlow, poolsFailing } = flusher.stats()
-  return {
-    ingestAgoMs: monotonicMs() - lastAppendMs(),
-    // Memtables that are not old enough for a flush do not count: thousands of pools hold as much
-    // all the time.
-    flushingBytes,
-    flushesAreSlow,
-    isRefusing: poolsFailing > 0 || commit()?.stats().state !== 'open',
-  }
 }
 
 /**

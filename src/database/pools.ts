@@ -19,22 +19,21 @@ import type { BatchBuffers } from '../parse/batch-buffers.ts'
 import { CheckClient } from '../store/check/check-client.ts'
 import { Scrub } from '../store/check/scrub.ts'
 import { SegmentChecks } from '../store/check/segment-checks.ts'
-import type { Debt, Merger } from '../store/compaction/compaction-types.ts'
+import type { CompactPool, Debt, Merger, ServerLoad } from '../store/compaction/compaction-types.ts'
 import { LEFT_OUT } from '../store/compaction/merge-failures.ts'
-import type { Scheduler } from '../store/compaction/scheduler.ts'
+import { Scheduler } from '../store/compaction/scheduler.ts'
 import type { FlushedSegment } from '../store/flush/flush-pipeline.ts'
 import { Flusher, poolDeleted } from '../store/flush/flusher.ts'
 import type { MemtableEntry } from '../store/flush/memtable.ts'
 import { SegmentThread } from '../store/flush/segment-writer.ts'
 import { must } from '../util/assert.ts'
-import { monotonicMs, resolvesWithin } from '../util/clock.ts'
+import { callAfter, monotonicMs, resolvesWithin, wallMs } from '../util/clock.ts'
 import { type SegmentDamaged, Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
-import { LOG_UNFLUSHED_BYTES, METRIC_DEBT_POOLS_MAX } from '../util/limits.ts'
+import { BACKGROUND_NICE, LOG_UNFLUSHED_BYTES, METRIC_DEBT_POOLS_MAX } from '../util/limits.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { numberOfFile, type Paths, poolFolder } from '../util/paths.ts'
 import { warn } from '../util/say.ts'
-import { wireCompaction } from './compaction.ts'
 import type { Config } from './config.ts'
 import type { Metrics } from './metrics.ts'
 
@@ -42,6 +41,7 @@ import type { Metrics } from './metrics.ts'
 const RESERVE_FLUSHES_MAX = 100
 /** Time for the running flushes when the server stops flushing: part of STOP_MS_MAX. */
 const FLUSHES_END_MS_MAX = 1_000
+const DAY_MS = 86_400_000
 
 export interface PoolsOptions {
   readonly config: Config
@@ -50,11 +50,8 @@ export interface PoolsOptions {
   readonly index: OpenedIndex
   readonly metrics: Metrics
   readonly kernel: KernelChoice
-  readonly nice: number
   readonly batchBuffers: BatchBuffers
   readonly merger: Merger
-  /** No manifest and no snapshot names these files any more. */
-  readonly onFilesFree?: ((files: readonly string[]) => void) | undefined
   readonly onFatal: (error: Error) => void
 }
 
@@ -72,6 +69,8 @@ export class Pools {
   /** Reads all files again over days. It begins with `start`. */
   readonly scrub: Scrub
   readonly #checker: CheckClient
+  /** Called with files that no manifest and no snapshot names any more. */
+  onFilesFree: (files: readonly string[]) => void = () => {}
   /** Damaged files that were found since the start. */
   damagedFiles = 0
   #lastAppendMs = Number.NEGATIVE_INFINITY
@@ -95,9 +94,9 @@ export class Pools {
   })
 
   constructor(options: PoolsOptions) {
-    const { config, index, kernel, nice, onFatal } = options
+    const { config, index, kernel, onFatal } = options
     this.#options = options
-    this.#writer = new SegmentThread({ crashAt: config.crashAt, nice, kernel }, onFatal)
+    this.#writer = new SegmentThread({ crashAt: config.crashAt, nice: BACKGROUND_NICE, kernel }, onFatal)
     this.manifest = createManifest({
       pools: index.opened.pools.filter(state => options.catalog.poolByNumber(state.pool) !== undefined),
       lastCommit: index.opened.lastCommit,
@@ -130,18 +129,76 @@ export class Pools {
         for (const { batch } of entries) options.batchBuffers.give(batch)
       },
     })
-    this.compaction = wireCompaction({
-      ...options,
-      manifest: this.manifest,
-      flusher: this.flusher,
-      writer: this.#writer,
-      checks: this.checks,
-      makeKnown: pool => void this.#isKnown(pool),
-      folderOf: pool => this.#folderOf(pool),
-      isLeftAlone: pool => this.#leftAlone.has(pool),
-      lastAppendMs: () => this.#lastAppendMs,
-      commit: () => this.#commit,
+    this.compaction = this.#createScheduler()
+  }
+
+  /** The scheduler of all pools. `Scheduler.start` begins its work. */
+  #createScheduler(): Scheduler {
+    const { manifest, flusher, checks } = this
+    const { config, catalog, index, merger, metrics, onFatal } = this.#options
+    return new Scheduler({
+      merger,
+      clock: {
+        nowMs: monotonicMs,
+        wallMs: () => wallMs() + config.retentionDaysAhead * DAY_MS,
+        after: callAfter,
+      },
+      tickMs: config.compactTickMs,
+      livePools: () => manifest.pools().filter(pool => catalog.poolByNumber(pool) !== undefined),
+      pool: pool => this.#compactPool(pool),
+      segments: pool => manifest.pool(pool)?.segments ?? [],
+      obsolete: pool => manifest.uncovered(pool),
+      replaceableSegments: pool => flusher.replaceableSegments(pool),
+      forgetRecentFlushes: pool => flusher.forgetRecent(pool),
+      takeSegmentNumber: pool => {
+        this.#isKnown(pool)
+        return flusher.takeSegmentNumber(pool)
+      },
+      pin: async pool => {
+        const { all, release } = await manifest.snapshot(pool)
+        return { segments: all, release }
+      },
+      commit: commit => index.index.commitCompaction(commit),
+      apply: (commit, committed) => {
+        if (commit.add !== undefined) checks.setWhole(commit.add)
+        manifest.applyCompaction(commit, committed)
+      },
+      unlink: (folder, segments) => this.#writer.unlink(folder, segments),
+      load: () => this.#load(),
+      onMerged: figures => metrics.merge(figures),
+      onFailed: () => metrics.mergeFailed(),
+      onDamaged: error => {
+        const damaged = manifest.files().find(({ file }) => file === error.file)
+        if (damaged !== undefined) checks.setDamaged(damaged.meta, error)
+      },
+      onFatal,
+      warn,
     })
+  }
+
+  /** A pool as compaction needs it. It leaves out deleted pools, and damaged ones. */
+  #compactPool(number: number): CompactPool | undefined {
+    const { catalog } = this.#options
+    const pool = catalog.poolByNumber(number)
+    if (pool === undefined || this.#leftAlone.has(number)) return undefined
+    return {
+      poolId: pool.id,
+      folder: this.#folderOf(number),
+      retentionDays: pool.retentionDays,
+      schema: version => must(catalog.schema(number, version), 'the schema of a segment'),
+    }
+  }
+
+  #load(): ServerLoad {
+    const { flushingBytes, flushesAreSlow, poolsFailing } = this.flusher.stats()
+    return {
+      ingestAgoMs: monotonicMs() - this.#lastAppendMs,
+      // Memtables that are not old enough for a flush do not count: thousands of pools hold as much
+      // all the time.
+      flushingBytes,
+      flushesAreSlow,
+      isRefusing: poolsFailing > 0 || this.#commit?.stats().state !== 'open',
+    }
   }
 
   /** Sets the open log: from now on flushes may run and log files may be removed. */
@@ -360,7 +417,7 @@ export class Pools {
 
   /** Resolves when the files are gone for good. */
   async #unlink(files: readonly string[]): Promise<void> {
-    this.#options.onFilesFree?.(files)
+    this.onFilesFree(files)
     const byFolder = new Map<string, number[]>()
     for (const file of files) {
       const segments = byFolder.get(dirname(file)) ?? []

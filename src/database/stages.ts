@@ -15,14 +15,16 @@ import type { RecoverOptions } from '../log/log-types.ts'
 import type { OpenedLog } from '../log/open-log.ts'
 import { BatchBuffers } from '../parse/batch-buffers.ts'
 import { type ParseWorkers, startParseWorkers } from '../parse/parse-workers.ts'
-import type { Merger } from '../store/compaction/compaction-types.ts'
+import { MergerClient } from '../store/compaction/merge-client.ts'
 import { ReceivedClocks } from '../util/clock.ts'
-import { BACKGROUND_NICE } from '../util/limits.ts'
 import { retentionChanged } from './compaction.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { Pools } from './pools.ts'
 import { replayChunk } from './replay.ts'
 import type { MetadataThreads, StartedThreads, StartOptions } from './start-threads.ts'
+
+/** Nice value of the merge thread: everything else goes first. */
+export const MERGE_NICE = 10
 
 /** The open stages. */
 export interface Stages {
@@ -37,21 +39,15 @@ export interface Stages {
 }
 
 interface OpenStagesOptions extends StartOptions {
-  /** Makes the client of the merge thread. */
-  readonly merger: () => Merger
   /** A pool was deleted, and the catalog in memory no longer has it. */
   readonly onPoolDeleted?: (pool: Pool) => void
-  /** See PoolsOptions. */
-  readonly onFilesFree?: (files: readonly string[]) => void
-  /** Called when the parse workers may take another task. */
-  readonly onParseRoom?: () => void
 }
 
 /** Opens all stages over their threads and replays the log. Rejects with CannotRun or Damaged. */
 export async function openStages(threads: StartedThreads, options: OpenStagesOptions): Promise<Stages> {
   const { config, paths, kernel, onFatal, closers } = options
   const batchBuffers = new BatchBuffers()
-  const parse = startParseWorkers(kernel, batchBuffers, () => options.onParseRoom?.())
+  const parse = startParseWorkers(kernel, batchBuffers)
   closers.push(() => parse.stop())
   let pools: Pools | undefined
   const { opened, index } = await openMetadata(threads, options, {
@@ -66,21 +62,13 @@ export async function openStages(threads: StartedThreads, options: OpenStagesOpt
   })
   const { catalog } = opened
   const metrics = createMetrics()
-  const merger = options.merger()
-  closers.push(() => merger.stop())
-  pools = new Pools({
-    config,
-    paths,
-    catalog,
-    index,
-    metrics,
-    kernel,
-    nice: BACKGROUND_NICE,
-    batchBuffers,
-    merger,
-    onFilesFree: options.onFilesFree,
+  // Its thread starts with the first merge: a command on a stopped folder has none.
+  const merger = new MergerClient(
+    { crashAt: config.crashAt, nice: MERGE_NICE, speed: 'throttled', temporary: paths.merge },
     onFatal,
-  })
+  )
+  closers.push(() => merger.stop())
+  pools = new Pools({ config, paths, catalog, index, metrics, kernel, batchBuffers, merger, onFatal })
   const received = new ReceivedClocks()
   for (const { pool, receivedToUs } of index.opened.pools) received.of(pool).raise(receivedToUs)
   const log = await threads.log.recover(recoverOptions(catalog, index, parse, pools, received))

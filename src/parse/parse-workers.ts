@@ -36,9 +36,8 @@ export type ParseWorkers = ReturnType<typeof startParseWorkers>
  * Starts the parse workers, one thread per core: parsing is the largest share of the work for an
  * ack, and the system balances the rest. The first thread starts now. Another one starts when a
  * task comes while each thread has one, and stays.
- * @param onRoom called after each answer: `room()` may be true now
  */
-export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers, onRoom: () => void) {
+export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers) {
   const threads = Math.min(PARSE_WORKERS_MAX, Math.max(1, availableParallelism()))
   const max = threads * PARSE_TASKS_PER_WORKER_MAX
   const workerData: ParseWorkersData = { kernel, started: new Int32Array(new SharedArrayBuffer(4)) }
@@ -54,6 +53,7 @@ export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers, o
     workerData,
   })
   let running = 0
+  let onRoom = () => {}
   const trimming = setInterval(() => buffers.trim(), FREED_TRIM_MS).unref()
   return {
     /** Runs a task. It may be called only while `room()` is true. */
@@ -71,6 +71,10 @@ export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers, o
     },
     /** True while another task may be handed over. */
     room: () => running < max,
+    /** Sets the function that is called after each answer: `room()` may be true then. */
+    onRoom(listener: () => void): void {
+      onRoom = listener
+    },
     /** Tasks handed over and not answered, the most that there may be, and the most threads. */
     stats: () => ({ running, max, threads }),
     stop(): Promise<void> {

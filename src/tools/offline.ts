@@ -18,12 +18,11 @@ import { createManifest, type Snapshot } from '../index/manifest.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
 import { checkFile } from '../store/check/check-file.ts'
 import { SegmentChecks } from '../store/check/segment-checks.ts'
-import type { Merger } from '../store/compaction/compaction-types.ts'
 import { assert, must } from '../util/assert.ts'
 import { checkCatalog, removeLeftIndexes, upgradeFormat } from '../util/data-folder.ts'
 import { disk } from '../util/disk.ts'
 import { endNow } from '../util/end-process.ts'
-import { CannotRun, Unavailable } from '../util/errors.ts'
+import { CannotRun } from '../util/errors.ts'
 import { armCrash, setFaults } from '../util/fault-injection.ts'
 import { type Paths, poolFolder } from '../util/paths.ts'
 import { errorText, note, warn } from '../util/say.ts'
@@ -117,21 +116,12 @@ function hasUnflushed({ paths }: Folder, { catalog, index }: CatalogAndIndex): b
   return log.unflushedRequests > 0 || log.damage !== undefined
 }
 
-/** A command does not compact, so it never starts the scheduler that would call this. */
-const NO_MERGER: Merger = {
-  merge: () => Promise.reject(new Unavailable('stopped', 'a command merges no segments')),
-  problemOf: () => Promise.reject(new Unavailable('stopped', 'a command merges no segments')),
-  setSpeed: () => undefined,
-  stop: () => Promise.resolve(),
-}
-
 /** A start and a clean stop without HTTP. Returns the number of requests that were replayed. */
 async function replayAndFlush({ config, paths, kernel }: Folder): Promise<number> {
   const closers: Closers = []
   try {
-    const merger = () => NO_MERGER
     const onRebuild = () => undefined // openCatalogAndIndex has rebuilt the index
-    const options = { config, paths, kernel, onFatal, onRebuild, closers, merger }
+    const options = { config, paths, kernel, onFatal, onRebuild, closers }
     const stages = await openStages(startThreads(options), options)
     const { replayed } = stages.log.summary
     const flushed = await stages.pools.stop(OFFLINE_FLUSH_MS_MAX)

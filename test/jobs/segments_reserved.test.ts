@@ -12,7 +12,6 @@ beforeEach(() => {
     catalog: { poolByNumber: (number: number) => ({ number, id: 'pool' }) },
     index: { opened: { pools: [], lastCommit: 0 }, index: {} },
     kernel: 'js',
-    nice: 0,
     onFatal: (error: Error) => {
       throw error
     },

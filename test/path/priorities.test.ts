@@ -8,7 +8,7 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { MERGE_NICE } from '../../src/app/server.ts'
+import { MERGE_NICE } from '../../src/database/stages.ts'
 import { BACKGROUND_NICE, QUERY_NICE } from '../../src/util/limits.ts'
 import {
   fetchToken,
