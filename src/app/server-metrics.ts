@@ -4,8 +4,6 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { JOB_KINDS, JOB_STATUSES } from '../catalog/documents/model.ts'
 import type { Metrics } from '../database/metrics.ts'
 import type { Pools } from '../database/pools.ts'
-import type { Jobs } from '../jobs/run-jobs.ts'
-import type { Commit } from '../log/commit-log.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
 import type { Debt } from '../store/compaction/compaction-types.ts'
 import {
@@ -26,6 +24,7 @@ import {
   WAITING_BYTES_MAX,
   WAITING_REQUESTS_MAX,
 } from '../util/limits.ts'
+import type { Server } from './server.ts'
 
 /** Running jobs with lines of their own about their progress: the oldest ones. */
 const METRIC_JOBS_MAX = 20
@@ -44,23 +43,13 @@ export function createMeter(metrics: Metrics, catalog: Catalog): ApiMeter {
   }
 }
 
-interface Watched {
-  readonly parse: { stats(): { readonly running: number; readonly max: number } }
-  readonly pools: Pools
-  readonly commit: Commit
-  readonly engine: QueryEngine
-  readonly jobs: Jobs
-}
-
 type Queue = readonly [name: string, depth: number, limit: number]
 
-function queuesOf({ parse, pools, commit, engine, jobs }: Watched, api: Api): Queue[] {
-  const [requests, tasks, store, queries] = [
-    api.stats(),
-    parse.stats(),
-    pools.flusher.stats(),
-    engine.stats(),
-  ]
+function queuesOf({ parse, pools, commit, engine, jobs }: Server, api: Api): Queue[] {
+  const requests = api.stats()
+  const tasks = parse.stats()
+  const store = pools.flusher.stats()
+  const queries = engine.stats()
   const { running, waiting } = jobs.stats()
   return [
     ['connections', requests.connections, requests.connectionsMax],
@@ -144,11 +133,10 @@ export function watchJobs(metrics: Metrics, { read }: Catalog): void {
 }
 
 /** Registers the gauges of the queues, of the log, of the memtables and of compaction. */
-export function watchQueues(metrics: Metrics, watched: Watched, api: Api): void {
-  const { pools, commit } = watched
-  const queues = () => queuesOf(watched, api)
-  const depths = () => queues().map(([name, depth]) => [name, depth] as const)
-  const limits = () => queues().map(([name, , limit]) => [name, limit] as const)
+export function watchQueues(server: Server, api: Api): void {
+  const { metrics, pools, commit } = server
+  const depths = () => queuesOf(server, api).map(([name, depth]) => [name, depth] as const)
+  const limits = () => queuesOf(server, api).map(([name, , limit]) => [name, limit] as const)
   metrics.gauge('weir_queue_depth', 'entries or bytes in each queue', depths, 'queue')
   metrics.gauge('weir_queue_limit', 'limit of each queue', limits, 'queue')
   metrics.gauge(

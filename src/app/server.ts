@@ -100,7 +100,7 @@ export async function openServer(start: ServerStart): Promise<Running> {
     publicUrl: () => (config.publicUrl === '' ? url : config.publicUrl),
   })
   url = localUrl(config.host, api.port)
-  watchQueues(metrics, server, api)
+  watchQueues(server, api)
   watchApplications(metrics, engine, catalog)
   watchJobs(metrics, catalog)
   void sweep(server)
@@ -207,7 +207,7 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
       },
       parse: task => parse.parse(task),
       parseRoom: () => parse.room(),
-      onParseRoom: listener => parse.onRoom(listener),
+      onParseRoom: parse.onRoom,
       graphql,
       token,
       routes: [

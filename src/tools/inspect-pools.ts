@@ -12,9 +12,7 @@ import { emptyPool, type PoolState } from '../index/index-types.ts'
 import type { Debt } from '../store/compaction/compaction-types.ts'
 import { cutoffUs, inspectPool as inspectSegments } from '../store/compaction/pick-compaction.ts'
 import { wallMs } from '../util/clock.ts'
-import { crc32 } from '../util/crc32.ts'
-import { disk, readFile } from '../util/disk.ts'
-import { KiB } from '../util/limits.ts'
+import { disk } from '../util/disk.ts'
 import { poolFolder } from '../util/paths.ts'
 import { liveFooters, segmentFilesOf } from './check-segment.ts'
 import { withProgress } from './progress.ts'
@@ -28,9 +26,6 @@ import {
   readIndex,
   type StoppedFolder,
 } from './stopped-folder.ts'
-
-/** Bytes of a segment whose checksum `weir inspect` checks; of larger ones it checks the footer. */
-export const INSPECT_CHECKSUM_BYTES = 256 * KiB
 
 /** The flushed rows of a pool. A figure is null where it is not known without an index. */
 export interface PoolSummary {
@@ -204,25 +199,11 @@ async function findUnreadable(folder: string, segments: readonly SegmentMeta[]) 
     const bytes = missing.length > 0 ? meta.bytes : sumOf(files, one => disk.size(one))
     if (bytes !== meta.bytes)
       report.find(file, `the segment has ${bytes} bytes, it should have ${meta.bytes} by the index`)
-    else if (meta.rows > 0 && missing.length === 0 && !isAsWritten(file, meta))
+    else if (meta.rows > 0 && missing.length === 0)
       await report.try(() => readFooter(disk, file))
     if (report.count > before) bad.add(meta.segment)
   }
   return { unreadable: report.findings, bad }
-}
-
-/**
- * True where a small file matches the checksum in the index. Then its footer is good, and parsing
- * it would take longer than the checksum. There may be tens of thousands of small segments. Of a
- * large one, the footer is less to read than the file.
- */
-function isAsWritten(file: string, { checksum }: SegmentMeta): boolean {
-  if (disk.size(file) > INSPECT_CHECKSUM_BYTES) return false
-  try {
-    return crc32(readFile(disk, file)) === checksum
-  } catch {
-    return false // the footer may still be readable
-  }
 }
 
 function sumOf<T>(list: readonly T[], of: (one: T) => number): number {
