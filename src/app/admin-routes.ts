@@ -74,7 +74,9 @@ function route<Request extends object, Answer extends object>(
       return lacksScope(caller, scope)
     }
     const run = async () =>
-      'badRequest' in request ? request : await manage(managed, deps.catalog, request, applicationId, sayAudit)
+      'badRequest' in request
+        ? request
+        : await manage(managed, deps.catalog, request, applicationId, sayAudit)
     const answered = await keepingAdmin(deps.catalog, deps.paths.admin, run)
     if ('badRequest' in answered) return problemReply(refuse(400, 'bad_request', answered.badRequest))
     return { status: 200, headers: JSON_HEADERS, body: JSON.stringify(answered) }

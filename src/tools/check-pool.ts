@@ -146,35 +146,23 @@ function checkKeyCount(
   const wanted = (schema(schemaVersionOf(pool))?.key ?? null) === null ? 0 : live
   if (keyCount === wanted) return
   const before = report.count
-  const segments = new Map(state.segments.map(meta => [meta.segment, meta]))
-  const seen = new Map(
-    state.segments.map(({ segment, rows }) => [segment, new Uint8Array(Math.ceil(rows / 8))]),
-  )
+  const seen = new Map(state.segments.map(({ segment, rows }) => [segment, new Uint8Array(rows)]))
   for (const [key, { segment, row }] of keysOfPool(store, pool.number)) {
-    const meta = segments.get(segment)
-    const bits = seen.get(segment)
+    const rows = seen.get(segment)
     const what =
-      meta === undefined || bits === undefined
+      rows === undefined
         ? `segment ${segment}, which does not exist`
-        : row >= meta.rows
-          ? `row ${row} of segment ${segment}, which has ${meta.rows}`
-          : isSet(bits, row)
+        : row >= rows.length
+          ? `row ${row} of segment ${segment}, which has ${rows.length}`
+          : rows[row] === 1
             ? `row ${row} of segment ${segment}, as another key does`
             : undefined
-    if (what === undefined) setBit(bits!, row)
+    if (what === undefined) rows![row] = 1
     else
       report.find(indexFile, `pool ${pool.id}: the key ${Buffer.from(key).toString('hex')} points at ${what}`)
   }
   if (report.count === before && !isReported)
     report.find(indexFile, `pool ${pool.id}: it has ${keyCount} keys for ${wanted} live rows`)
-}
-
-function isSet(bits: Uint8Array, row: number): boolean {
-  return ((bits[row >> 3]! >> (row & 7)) & 1) === 1
-}
-
-function setBit(bits: Uint8Array, row: number): void {
-  bits[row >> 3]! |= 1 << (row & 7)
 }
 
 /** Notes files of interrupted flushes and merges, and files that Weir did not write. */

@@ -34,11 +34,9 @@ const PROGRESS_CHECK_MS = 250
 const FORMATS = ['parquet', 'arrow', 'ndjson', 'csv'] as const
 const COMPRESSIONS = ['zstd', 'snappy', 'gzip', 'none'] as const
 
-type Compression = (typeof COMPRESSIONS)[number]
-
 interface ExportOptions {
   readonly format: (typeof FORMATS)[number]
-  readonly compression: Compression
+  readonly compression: (typeof COMPRESSIONS)[number]
   readonly selection: Selection
   /** A path, or `-`. */
   readonly out: string
@@ -186,7 +184,9 @@ async function writeBatches(source: Source, format: BatchFormat, out: string) {
       progress.step(segmentsDone, segments.length, 'segments')
       return copied
     }
-    const chunks = encode(planned, recordBatches(segments, copy, openBatches), format)
+    const batches = recordBatches(segments, copy, openBatches)
+    const chunks =
+      format === 'arrow' ? arrowFile(planned.columns, batches) : textFile(format, planned.columns, batches)
     const bytes = out === '-' ? await print(chunks) : await publish(disk, out, into(disk, out, chunks))
     return { rows, bytes }
   })
@@ -197,9 +197,12 @@ function isLastOf({ segments: [first], rowRange }: SegmentGroup): boolean {
   return rowRange === undefined || rowRange.to === first?.meta.rows
 }
 
-/** DuckDB cannot write to standard output, so the rows go through a temporary file. */
+/**
+ * Lets DuckDB write the file, in a folder where the engine may write. DuckDB cannot write to standard
+ * output, so the rows go through a temporary file.
+ */
 async function writeParquet(source: Source, { out, compression }: ExportOptions) {
-  const { segments, temporaryFolder, engine } = source
+  const { schema, planned, segments, temporaryFolder, engine } = source
   const endWriter = () => engine.stop()
   const make = (file: string) =>
     withProgress('exporting', async progress => {
@@ -209,7 +212,8 @@ async function writeParquet(source: Source, { out, compression }: ExportOptions)
         progress.step(bytes, Math.max(bytes, expected), `${Math.round(bytes / 1e6)} MB written`)
       }, PROGRESS_CHECK_MS)
       try {
-        return await copyParquet(source, resolve(file), compression)
+        const target = parquetTarget(resolve(file), segments, EXPORT_FILE_MS_MAX, compression)
+        return await copyTo(target, schema, planned, { segments }, { fairKey: 'export' }, engine)
       } finally {
         clearInterval(timer)
       }
@@ -225,25 +229,4 @@ async function writeParquet(source: Source, { out, compression }: ExportOptions)
   const file = exportFile(temporaryFolder, 0)
   const rows = await inNewFile(disk, file, out, make, endWriter)
   return { rows, bytes: await print(piecesOf(disk, file)) }
-}
-
-function encode(
-  { columns }: WrittenSelection,
-  batches: AsyncIterable<Uint8Array>,
-  format: BatchFormat,
-): AsyncIterable<Uint8Array> {
-  return format === 'arrow' ? arrowFile(columns, batches) : textFile(format, columns, batches)
-}
-
-/**
- * Lets DuckDB write `file`, an absolute path in a folder where the engine may write. Returns the
- * rows. The caller removes the file after a failure.
- */
-async function copyParquet(
-  { engine, schema, planned, segments }: Source,
-  file: string,
-  compression: Compression,
-): Promise<number> {
-  const target = parquetTarget(file, segments, EXPORT_FILE_MS_MAX, compression)
-  return await copyTo(target, schema, planned, { segments }, { fairKey: 'export' }, engine)
 }

@@ -62,18 +62,24 @@ export async function allJobs(ask: AskJobs, request: ListRequest): Promise<reado
 /** Rejects with CannotRun where the server refuses, or does not answer for too long. */
 export async function followJobs({ ask, pool, view, ...options }: Follow): Promise<Followed> {
   const { pollMs = FOLLOW_POLL_MS, lostMsMax = FOLLOW_LOST_MS_MAX } = options
-  const lost = new LostServer(view, lostMsMax)
+  /** When the server stopped to answer; undefined while it answers. */
+  let lostAtMs: number | undefined
   let known: ReadonlyMap<string, ShownJob> = new Map()
   let followed = 0
   let failed = 0
   for (let name = pool, isFirst = true; ; isFirst = false) {
     const answer = await look(ask, name, known).catch(error => {
       if (isFirst || !(error instanceof NoAnswer)) throw error
-      lost.noAnswer(error)
-      return undefined
+      const nowMs = monotonicMs()
+      if (lostAtMs === undefined)
+        view.note(`${error.message}; its jobs go on when it runs again, and so does this command`)
+      lostAtMs ??= nowMs
+      if (nowMs - lostAtMs <= lostMsMax) return undefined
+      throw new CannotRun(`no answer for ${Math.round(lostMsMax / 1000)} s: ${error.message}`)
     })
     if (answer !== undefined) {
-      lost.answered()
+      if (lostAtMs !== undefined) view.note('the server answers again')
+      lostAtMs = undefined
       const { unfinished, ended } = answer
       for (const job of [...ended, ...unfinished]) if (isNews(known.get(job.id), job)) view.changed(job)
       followed += ended.length
@@ -104,45 +110,11 @@ async function look(ask: AskJobs, pool: string, known: ReadonlyMap<string, Shown
 
 /** True where people see a difference. */
 function isNews(before: ShownJob | undefined, now: ShownJob): boolean {
-  if (before === undefined) return true
-  const differs = (field: 'status' | 'pool' | 'isCancelled' | 'error') => before[field] !== now[field]
-  return (
-    differs('status') ||
-    differs('pool') ||
-    differs('isCancelled') ||
-    differs('error') ||
-    percentOf(before) !== percentOf(now)
-  )
+  if (before === undefined || percentOf(before) !== percentOf(now)) return true
+  return (['status', 'pool', 'isCancelled', 'error'] as const).some(field => before[field] !== now[field])
 }
 
 /** Whole percents; 100 only at the end. */
 export function percentOf({ progress }: ShownJob): number {
   return Math.floor(100 * Math.min(1, Math.max(0, progress)))
-}
-
-/** Says once that the server does not answer, and once that it does again. */
-class LostServer {
-  readonly #view: JobsView
-  readonly #msMax: number
-  #sinceMs: number | undefined
-
-  constructor(view: JobsView, msMax: number) {
-    this.#view = view
-    this.#msMax = msMax
-  }
-
-  /** @throws CannotRun where this lasts for too long */
-  noAnswer({ message }: Error): void {
-    const nowMs = monotonicMs()
-    if (this.#sinceMs === undefined) {
-      this.#sinceMs = nowMs
-      this.#view.note(`${message}; its jobs go on when it runs again, and so does this command`)
-    } else if (nowMs - this.#sinceMs > this.#msMax)
-      throw new CannotRun(`no answer for ${Math.round(this.#msMax / 1000)} s: ${message}`)
-  }
-
-  answered(): void {
-    if (this.#sinceMs !== undefined) this.#view.note('the server answers again')
-    this.#sinceMs = undefined
-  }
 }

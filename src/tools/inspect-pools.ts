@@ -199,8 +199,7 @@ async function findUnreadable(folder: string, segments: readonly SegmentMeta[]) 
     const bytes = missing.length > 0 ? meta.bytes : sumOf(files, one => disk.size(one))
     if (bytes !== meta.bytes)
       report.find(file, `the segment has ${bytes} bytes, it should have ${meta.bytes} by the index`)
-    else if (meta.rows > 0 && missing.length === 0)
-      await report.try(() => readFooter(disk, file))
+    else if (meta.rows > 0 && missing.length === 0) await report.try(() => readFooter(disk, file))
     if (report.count > before) bad.add(meta.segment)
   }
   return { unreadable: report.findings, bad }

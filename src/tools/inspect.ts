@@ -32,8 +32,7 @@ export async function inspect({ config, positionals, flags }: CommandInput): Pro
   try {
     const state = only === undefined ? undefined : all.stateOf(only.number)
     if (flags.has('json')) say(JSON.stringify(jsonOf(all, state), null, 2))
-    else if (only === undefined) sayFolder(all)
-    else sayPool(pools[0]!, state)
+    else for (const line of only === undefined ? folderLines(all) : poolLines(pools[0]!, state)) say(line)
     if (!hasIndex(index)) warn(missingIndexText(all, index))
     if (log.damage !== undefined) warn(log.damage.message)
     const unreadable = pools.flatMap(pool => pool.unreadable)
@@ -67,12 +66,8 @@ function sumDebt(pools: readonly PoolSummary[]): Debt | null {
   }
 }
 
-function sayFolder({ folder, memory, pools, log, index }: Inspected): void {
-  say(folder.paths.root)
-  say('')
-  for (const line of poolTable(pools)) say(line)
-  say('')
-  for (const line of pairLines([
+function folderLines({ folder, memory, pools, log, index }: Inspected): string[] {
+  const counts = pairLines([
     ['compaction', debtText(sumDebt(pools))],
     ['log', logText(log)],
     ['index', indexText(index)],
@@ -80,8 +75,8 @@ function sayFolder({ folder, memory, pools, log, index }: Inspected): void {
       'catalog',
       `${countText(memory.pools.size)} pools, ${countText(memory.applications.size)} applications, ${countText(memory.tombstones.size)} deleted pools`,
     ],
-  ]))
-    say(line)
+  ])
+  return [folder.paths.root, '', ...poolTable(pools), '', ...counts]
 }
 
 function poolTable(pools: readonly PoolSummary[]): string[] {
@@ -102,9 +97,9 @@ function poolTable(pools: readonly PoolSummary[]): string[] {
   ])
 }
 
-/** Prints one line for each segment, in the order of their sequences. */
-function sayPool(pool: PoolSummary, state: PoolState | undefined): void {
-  for (const line of pairLines([
+/** The pool, and one line for each segment, in the order of their sequences. */
+function poolLines(pool: PoolSummary, state: PoolState | undefined): string[] {
+  const lines = pairLines([
     ['pool', `${pool.id} (${pool.name}), number ${pool.number}`],
     ['rows', rowsText(pool)],
     ['keys', pool.keys === null ? UNKNOWN : countText(pool.keys)],
@@ -112,13 +107,15 @@ function sayPool(pool: PoolSummary, state: PoolState | undefined): void {
     ['compaction', debtText(pool.debt)],
     ['retention', retentionText(pool)],
     ['flushed', pool.keys === null ? UNKNOWN : `up to sequence ${countText(state?.flushedSequence ?? 0)}`],
-  ]))
-    say(line)
-  if (pool.footers.length > 0) sayFooters(pool.footers)
+  ])
+  if (pool.footers.length > 0) lines.push('', ...footerTable(pool.footers))
   const segments = [...(state?.segments ?? [])].sort((a, b) => a.sequenceFrom - b.sequenceFrom)
-  if (segments.length === 0) return
-  say('')
-  const lines = tableLines(segments, [
+  if (segments.length > 0) lines.push('', ...segmentTable(segments))
+  return lines
+}
+
+function segmentTable(segments: PoolState['segments']): string[] {
+  return tableLines(segments, [
     ['segment', one => one.segment],
     ['rows', one => one.rows],
     ['deleted', one => one.deletedRows],
@@ -130,19 +127,16 @@ function sayPool(pool: PoolSummary, state: PoolState | undefined): void {
     ['to', one => timeOrNone(one.timestampToUs)],
     ['tenants', one => (one.tenant === null ? '-' : `${one.tenant.min}..${one.tenant.max}`)],
   ])
-  for (const line of lines) say(line)
 }
 
-function sayFooters(footers: readonly Footer[]): void {
-  say('')
-  const lines = tableLines(footers, [
+function footerTable(footers: readonly Footer[]): string[] {
+  return tableLines(footers, [
     ['segment', one => one.segment],
     ['rows', one => one.rows],
     ['deletes', one => one.deletes],
     ['schema', one => one.schemaVersion],
     ['sequences', sequencesOf],
   ])
-  for (const line of lines) say(line)
 }
 
 function sequencesOf({ sequenceFrom, sequenceTo }: Pick<Footer, 'sequenceFrom' | 'sequenceTo'>): string {

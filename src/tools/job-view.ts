@@ -2,11 +2,13 @@
  * Jobs as people read them: a table, lines, and bars on a terminal. Names and errors are texts of
  * users, so each is made printable.
  */
+import type * as CliProgress from 'cli-progress'
 import { JOB_KINDS } from '../catalog/documents/model.ts'
+import { loadPackage } from '../util/load-package.ts'
 import { note, printable, say } from '../util/say.ts'
 import { type JobsView, percentOf } from './follow-jobs.ts'
+import { whenInterrupted } from './interrupts.ts'
 import type { ShownJob } from './manage-jobs.ts'
-import { createBars } from './progress.ts'
 import { tableLines } from './text-tables.ts'
 
 /** Bars that `weir jobs --follow` draws. Further jobs are counted. */
@@ -56,30 +58,55 @@ export function linesView(isJson: boolean): JobsView {
 
 /** Redraws a bar for each unfinished job, and prints a line for each that has ended. */
 export function barsView(): JobsView {
-  const bars = createBars()
+  const { MultiBar } = loadPackage('cli-progress') as typeof CliProgress
+  let bars: CliProgress.SingleBar[] = []
+  let drawn = ''
+  let clear = () => {}
+  const draw = (labels: readonly string[]) => {
+    const multi = new MultiBar({
+      format: '{label} [{bar}] {percentage} % {note}',
+      stream: process.stdout as unknown as NodeJS.WritableStream,
+      hideCursor: true,
+      clearOnComplete: true,
+      linewrap: false,
+      gracefulExit: false, // ours is below
+    })
+    const stop = () => multi.stop()
+    const forget = whenInterrupted(stop)
+    bars = labels.map(label => multi.create(100, 0, { label, note: '' }))
+    clear = () => {
+      stop()
+      forget()
+      drawn = ''
+      clear = () => {}
+    }
+  }
   return {
     changed: job => {
       if (job.status !== 'SUCCEEDED' && job.status !== 'FAILED') return
-      bars.clear()
+      clear() // so that a line can be printed
       say(jobText(job))
     },
     unfinished: jobs => {
       const isRunning = ({ status }: ShownJob) => status === 'IN_PROGRESS'
       const all = [...jobs.filter(isRunning), ...jobs.filter(job => !isRunning(job))]
       const shown = all.slice(0, FOLLOW_BARS_MAX)
+      const labels = shown.map(job => printable(`${job.id} ${kindOf(job)} ${poolOf(job)}`))
+      if (labels.join('\n') !== drawn) {
+        clear()
+        if (labels.length > 0) draw(labels)
+        drawn = labels.join('\n')
+      }
       const more = all.length - shown.length
-      bars.show(
-        shown.map((job, index) => ({
-          label: printable(`${job.id} ${kindOf(job)} ${poolOf(job)}`),
-          progress: job.progress,
-          note: more > 0 && index === shown.length - 1 ? `${statusOf(job)}, and ${more} more` : statusOf(job),
-        })),
-      )
+      for (const [index, job] of shown.entries()) {
+        const others = more > 0 && index === shown.length - 1 ? `, and ${more} more` : ''
+        bars[index]?.update(percentOf(job), { note: `${statusOf(job)}${others}` })
+      }
     },
     note: text => {
-      bars.clear()
+      clear()
       note(printable(text))
     },
-    end: () => bars.clear(),
+    end: () => clear(),
   }
 }

@@ -81,61 +81,6 @@ function progressLines(task: string): Progress {
   }
 }
 
-/** A row of `Bars`. */
-interface BarRow {
-  /** Printable; names the row. */
-  readonly label: string
-  /** 0 to 1. */
-  readonly progress: number
-  /** Printable; stands behind the bar. */
-  readonly note: string
-}
-
-/** Bars below one another on standard output, which is a terminal. */
-export interface Bars {
-  /** Replaces the bars on the screen. */
-  show(rows: readonly BarRow[]): void
-  /** Removes the bars from the screen, so that lines can be printed. */
-  clear(): void
-}
-
-/** Draws nothing before the first `show`. */
-export function createBars(): Bars {
-  const { MultiBar } = loadPackage('cli-progress') as typeof CliProgress
-  let drawn: { readonly labels: string; readonly bars: readonly CliProgress.SingleBar[] } | undefined
-  let clear = () => {}
-  const percent = ({ progress }: BarRow) => Math.floor(100 * Math.min(1, Math.max(0, progress)))
-  return {
-    show: rows => {
-      const labels = rows.map(({ label }) => label).join('\n')
-      if (drawn?.labels !== labels) {
-        clear()
-        if (rows.length === 0) return
-        const multi = new MultiBar({
-          format: '{label} [{bar}] {percentage} % {note}',
-          stream: process.stdout as unknown as NodeJS.WritableStream,
-          hideCursor: true,
-          clearOnComplete: true,
-          linewrap: false,
-          gracefulExit: false, // ours is below
-        })
-        const stop = () => multi.stop()
-        const forget = whenInterrupted(stop)
-        clear = () => {
-          stop()
-          forget()
-          drawn = undefined
-          clear = () => {}
-        }
-        const bars = rows.map(row => multi.create(100, percent(row), { label: row.label, note: row.note }))
-        drawn = { labels, bars }
-      }
-      for (const [index, row] of rows.entries()) drawn?.bars[index]?.update(percent(row), { note: row.note })
-    },
-    clear: () => clear(),
-  }
-}
-
 /**
  * Shows the progress of a backup or restore while `work` runs, in whole MiB. Each phase has a bar
  * of its own.

@@ -158,33 +158,40 @@ export function inspectLog(
   flushed: ReadonlyMap<number, number>,
   onRecord: OnRecord = () => undefined,
 ): LogSummary {
-  const spares = listFolder(disk, folder).spares.length
-  const counts = { records: 0, unflushedRequests: 0, unflushedBytes: 0, lastSequence: 0 }
-  let known = { files: 0, bytes: 0, spares }
+  const summary: { -readonly [K in keyof LogSummary]: LogSummary[K] } = {
+    files: 0,
+    bytes: 0,
+    spares: listFolder(disk, folder).spares.length,
+    records: 0,
+    unflushedRequests: 0,
+    unflushedBytes: 0,
+    lastSequence: 0,
+    end: undefined,
+    damage: undefined,
+  }
   try {
     const { list, header } = readLogFolder(disk, folder)
-    if (header === undefined || header.generation === 0)
-      return { ...known, ...counts, end: undefined, damage: undefined }
+    if (header === undefined || header.generation === 0) return summary
     const files = filesOfLog(list.files, header)
-    const bytes = files.reduce((sum, file) => sum + disk.size(join(folder, file.name)), 0)
-    known = { files: files.length, bytes, spares }
+    summary.files = files.length
+    summary.bytes = files.reduce((sum, file) => sum + disk.size(join(folder, file.name)), 0)
     const reader = readLog(disk, folder, list.files, header, flushed)
-    for (let step = reader.next(); ; step = reader.next()) {
-      if (step.done === true) {
-        const end = step.value
-        return { ...known, ...counts, lastSequence: end.lastSequence, end, damage: undefined }
-      }
+    let step = reader.next()
+    for (; step.done !== true; step = reader.next()) {
       const record = step.value
       const needsFlush = isUnflushed(record, flushed)
       onRecord(record, needsFlush)
-      counts.records += 1
-      counts.lastSequence = record.lastSequence
+      summary.records += 1
+      summary.lastSequence = record.lastSequence
       if (!needsFlush) continue
-      counts.unflushedRequests += 1
-      counts.unflushedBytes += record.recordBytes
+      summary.unflushedRequests += 1
+      summary.unflushedBytes += record.recordBytes
     }
+    summary.end = step.value
+    summary.lastSequence = step.value.lastSequence
   } catch (error) {
-    if (error instanceof Damaged) return { ...known, ...counts, end: undefined, damage: error }
-    throw error
+    if (!(error instanceof Damaged)) throw error
+    summary.damage = error
   }
+  return summary
 }
