@@ -137,45 +137,33 @@ export function watchQueues(server: Server, api: Api): void {
   const { metrics, pools, commit } = server
   const depths = () => queuesOf(server, api).map(([name, depth]) => [name, depth] as const)
   const limits = () => queuesOf(server, api).map(([name, , limit]) => [name, limit] as const)
-  metrics.gauge('weir_queue_depth', 'entries or bytes in each queue', depths, 'queue')
-  metrics.gauge('weir_queue_limit', 'limit of each queue', limits, 'queue')
-  metrics.gauge(
+  const { gauge } = metrics
+  const log = () => commit.stats()
+  const flusher = () => pools.flusher.stats()
+  gauge('weir_queue_depth', 'entries or bytes in each queue', depths, 'queue')
+  gauge('weir_queue_limit', 'limit of each queue', limits, 'queue')
+  gauge(
     'weir_connections_refused',
     'connections closed as they opened since the start, because the limit was reached',
     () => api.stats().connectionsRefused,
   )
-  metrics.gauge('weir_log_files', 'log files in use', () => commit.stats().files)
-  metrics.gauge(
-    'weir_log_sequence',
-    'the last sequence that a request got',
-    () => commit.stats().lastSequence,
-  )
-  metrics.gauge('weir_log_open', '1 while the log takes writes', () =>
-    commit.stats().state === 'open' ? 1 : 0,
-  )
-  metrics.gauge('weir_segments', 'live segments', () => pools.segmentCount())
+  gauge('weir_log_files', 'log files in use', () => log().files)
+  gauge('weir_log_sequence', 'the last sequence that a request got', () => log().lastSequence)
+  gauge('weir_log_open', '1 while the log takes writes', () => (log().state === 'open' ? 1 : 0))
+  gauge('weir_segments', 'live segments', () => pools.segmentCount())
   watchChecks(metrics, pools)
   watchCompaction(metrics, pools)
-  metrics.gauge(
-    'weir_memtable_rows',
-    'rows and deletes not yet flushed',
-    () => pools.flusher.stats().memtableRows,
-  )
-  metrics.gauge(
-    'weir_pools_unflushed',
-    'pools with rows in the memtable',
-    () => pools.flusher.stats().poolsUnflushed,
-  )
-  metrics.gauge(
+  gauge('weir_memtable_rows', 'rows and deletes not yet flushed', () => flusher().memtableRows)
+  gauge('weir_pools_unflushed', 'pools with rows in the memtable', () => flusher().poolsUnflushed)
+  gauge(
     'weir_pools_failing',
     'pools whose last flush failed; /readyz answers 503 until a flush of each succeeds',
-    () => pools.flusher.stats().poolsFailing,
+    () => flusher().poolsFailing,
   )
 }
 
 /** What is known of the files of segments, and how far the scrub is. */
-function watchChecks(metrics: Metrics, pools: Pools): void {
-  const gauge = (name: string, help: string, reading: () => number) => metrics.gauge(name, help, reading)
+function watchChecks({ gauge }: Metrics, pools: Pools): void {
   gauge(
     'weir_segments_unchecked',
     'live segments that were not compared with their checksum since the start',

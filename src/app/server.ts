@@ -8,19 +8,17 @@
  *         with rows; orphans are removed after ready.
  */
 import { availableParallelism } from 'node:os'
-import type { Api, Health } from '../api/api-types.ts'
+import type { Api } from '../api/api-types.ts'
 import { createApi } from '../api/create-api.ts'
 import { exportRoutes } from '../api/export-routes.ts'
 import { QUERY_STAGE } from '../api/graphql/context.ts'
 import { createGraphql } from '../api/graphql/endpoint.ts'
-import type { Transport } from '../api/http/transport.ts'
 import { type HealthState, healthOf, metricsAccess } from '../api/probes.ts'
 import { queryRoute } from '../api/query-route.ts'
 import { createTokens } from '../catalog/access/token.ts'
 import { PROPELLERS } from '../catalog/documents/model.ts'
 import type { OpenedCatalog } from '../catalog/open-catalog.ts'
 import { sweepThenCompact } from '../database/compaction.ts'
-import type { Config } from '../database/config.ts'
 import { openStages, rebuiltNotes, type Stages } from '../database/stages.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
 import { addColumnRunner } from '../jobs/add-column.ts'
@@ -92,21 +90,14 @@ export async function openServer(start: ServerStart): Promise<Running> {
   commit.onState = state => {
     health.log = state
   }
-  let url = ''
-  const api = await listen(config, server, {
-    transport: start.http.transport,
-    ingest,
-    health: () => healthOf(health),
-    publicUrl: () => (config.publicUrl === '' ? url : config.publicUrl),
-  })
-  url = localUrl(config.host, api.port)
+  const api = await listen(start, server, ingest, health)
   watchQueues(server, api)
   watchApplications(metrics, engine, catalog)
   watchJobs(metrics, catalog)
   void sweep(server)
   setTimeout(() => engine.warm(), ENGINE_WARM_MS).unref()
   return {
-    url,
+    url: localUrl(config.host, api.port),
     opened,
     notes: [
       `${kernelNote(kernel, config.kernel)}, durability ${config.durability}`,
@@ -168,15 +159,13 @@ function makeEngine(
   })
 }
 
-interface FrontEnd {
-  readonly transport: Transport
-  readonly ingest: ReturnType<typeof wireIngest>
-  readonly health: () => Health
-  readonly publicUrl: () => string
-}
-
 /** Wires the front end and listens. */
-function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
+async function listen(
+  { config, http }: ServerStart,
+  server: Server,
+  ingest: ReturnType<typeof wireIngest>,
+  health: HealthState,
+): Promise<Api> {
   const { catalog, pools, parse, engine, metrics, exportThread, jobs, paths } = server
   const { verify, token } = createTokens(catalog)
   const reading: QuestionDeps = {
@@ -185,6 +174,7 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
     engine,
     onQuery: metrics.query,
   }
+  let { publicUrl } = config
   const graphql = createGraphql({
     catalog,
     jobs,
@@ -193,14 +183,14 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
     query: QUERY_STAGE,
     reading,
     verify,
-    webhookUrl: webhookId => `${front.publicUrl()}/v1/${webhookId}`,
+    webhookUrl: webhookId => `${publicUrl}/v1/${webhookId}`,
     audit: sayAudit,
   })
   const exported = { ...reading, catalog, exportThread, verify, temporaryFolder: paths.temporary }
-  return createApi(
+  const api = await createApi(
     {
-      ...front.ingest,
-      health: front.health,
+      ...ingest,
+      health: () => healthOf(health),
       room: () => pools.flusher.roomFor(BODY_BYTES_MAX),
       onRoom: listener => {
         pools.flusher.onRoom = listener
@@ -224,11 +214,13 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
       host: config.host,
       port: config.port,
       rateLimit: config.rateLimit,
-      transport: front.transport,
+      transport: http.transport,
       chunked: config.chunked === 'on',
       connectionsMax: config.connections,
     },
   )
+  if (publicUrl === '') publicUrl = localUrl(config.host, api.port)
+  return api
 }
 
 /**

@@ -11,32 +11,21 @@ import { type Pool, schemaVersionOf } from '../catalog/documents/model.ts'
 import { type CatalogOptions, type OpenedCatalog, openCatalog } from '../catalog/open-catalog.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
 import { NEW_INDEX } from '../index/index-types.ts'
-import type { RecoverOptions } from '../log/log-types.ts'
-import type { OpenedLog } from '../log/open-log.ts'
 import { BatchBuffers } from '../parse/batch-buffers.ts'
-import { type ParseWorkers, startParseWorkers } from '../parse/parse-workers.ts'
+import { startParseWorkers } from '../parse/parse-workers.ts'
 import { MergerClient } from '../store/compaction/merge-client.ts'
 import { ReceivedClocks } from '../util/clock.ts'
 import { retentionChanged } from './compaction.ts'
-import { createMetrics, type Metrics } from './metrics.ts'
+import { createMetrics } from './metrics.ts'
 import { Pools } from './pools.ts'
 import { replayChunk } from './replay.ts'
-import type { MetadataThreads, StartedThreads, StartOptions } from './start-threads.ts'
+import type { StartedThreads, StartOptions } from './start-threads.ts'
 
 /** Nice value of the merge thread: everything else goes first. */
 export const MERGE_NICE = 10
 
 /** The open stages. */
-export interface Stages {
-  readonly opened: OpenedCatalog
-  readonly catalog: Catalog
-  readonly index: OpenedIndex
-  readonly metrics: Metrics
-  readonly parse: ParseWorkers
-  readonly pools: Pools
-  readonly log: OpenedLog
-  readonly received: ReceivedClocks
-}
+export type Stages = Awaited<ReturnType<typeof openStages>>
 
 interface OpenStagesOptions extends StartOptions {
   /** A pool was deleted, and the catalog in memory no longer has it. */
@@ -44,7 +33,7 @@ interface OpenStagesOptions extends StartOptions {
 }
 
 /** Opens all stages over their threads and replays the log. Rejects with CannotRun or Damaged. */
-export async function openStages(threads: StartedThreads, options: OpenStagesOptions): Promise<Stages> {
+export async function openStages(threads: StartedThreads, options: OpenStagesOptions) {
   const { config, paths, kernel, onFatal, closers } = options
   const batchBuffers = new BatchBuffers()
   const parse = startParseWorkers(kernel, batchBuffers)
@@ -71,7 +60,20 @@ export async function openStages(threads: StartedThreads, options: OpenStagesOpt
   pools = new Pools({ config, paths, catalog, index, metrics, kernel, batchBuffers, merger, onFatal })
   const received = new ReceivedClocks()
   for (const { pool, receivedToUs } of index.opened.pools) received.of(pool).raise(receivedToUs)
-  const log = await threads.log.recover(recoverOptions(catalog, index, parse, pools, received))
+  const replayDeps = {
+    schema: (pool: number, version: number) => {
+      const schema = catalog.schema(pool, version)
+      const shared = catalog.sharedSchema(pool, version)
+      return schema === undefined || shared === undefined ? undefined : { schema, shared }
+    },
+    parse: parse.parse,
+    append: pools.append.bind(pools),
+    received: (pool: number, us: number) => received.of(pool).raise(us),
+  }
+  const log = await threads.log.recover({
+    flushed: flushedSequences(catalog, index.opened.pools),
+    replay: chunk => replayChunk(chunk, replayDeps),
+  })
   pools.setLog(log.commit)
   return { opened, catalog, index, metrics, parse, pools, log, received }
 }
@@ -80,7 +82,7 @@ export async function openStages(threads: StartedThreads, options: OpenStagesOpt
  * Opens the catalog, then the index of its pools, which is rebuilt where it is missing or damaged.
  */
 export async function openMetadata(
-  { store, index }: MetadataThreads,
+  { store, index }: Pick<StartedThreads, 'store' | 'index'>,
   { paths, config }: Pick<StartOptions, 'paths' | 'config'>,
   listeners: Pick<CatalogOptions, 'onPoolDeleted' | 'onPoolModified'> = {},
 ): Promise<{ readonly opened: OpenedCatalog; readonly index: OpenedIndex }> {
@@ -127,22 +129,4 @@ export function flushedSequences(
   const known = new Map(states.map(state => [state.pool, state.flushedSequence]))
   for (const { number } of catalog.pools()) flushed.set(number, known.get(number) ?? 0)
   return flushed
-}
-
-function recoverOptions(
-  catalog: Catalog,
-  index: OpenedIndex,
-  parse: ParseWorkers,
-  pools: Pools,
-  clocks: ReceivedClocks,
-): RecoverOptions {
-  const schema = (pool: number, version: number) => {
-    const found = catalog.schema(pool, version)
-    const shared = catalog.sharedSchema(pool, version)
-    return found === undefined || shared === undefined ? undefined : { schema: found, shared }
-  }
-  const received = (pool: number, us: number) => clocks.of(pool).raise(us)
-  const deps = { schema, parse: parse.parse, append: pools.append.bind(pools), received }
-  const flushed = flushedSequences(catalog, index.opened.pools)
-  return { flushed, replay: chunk => replayChunk(chunk, deps) }
 }

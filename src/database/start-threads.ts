@@ -3,9 +3,9 @@
  * the rest of the program. An existing data folder is not changed yet. stages.ts opens them.
  */
 
-import { openStoreClient, type StoreClient } from '../catalog/lmdb/store-client.ts'
-import { type StartedIndex, startIndex } from '../index/index-client.ts'
-import { type StartedLog, startLog } from '../log/open-log.ts'
+import { openStoreClient } from '../catalog/lmdb/store-client.ts'
+import { startIndex } from '../index/index-client.ts'
+import { startLog } from '../log/open-log.ts'
 import { BACKGROUND_NICE } from '../util/limits.ts'
 import type { KernelChoice } from '../util/native.ts'
 import type { Paths } from '../util/paths.ts'
@@ -31,20 +31,11 @@ export interface StartOptions {
   readonly closers: Closers
 }
 
-/** The threads of catalog and index. */
-export interface MetadataThreads {
-  /** Rejects with CannotRun or Damaged. */
-  readonly store: Promise<StoreClient>
-  readonly index: StartedIndex
-}
-
 /** Threads that run and are not opened yet. */
-export interface StartedThreads extends MetadataThreads {
-  readonly log: StartedLog
-}
+export type StartedThreads = ReturnType<typeof startThreads>
 
 /** Starts all threads. The folder is locked. */
-export function startThreads(options: StartOptions): StartedThreads {
+export function startThreads(options: StartOptions) {
   const { config, paths, closers } = options
   const threads = startMetadataThreads(options)
   const log = startLog({
@@ -57,8 +48,8 @@ export function startThreads(options: StartOptions): StartedThreads {
   return { ...threads, log }
 }
 
-/** Starts the threads of catalog and index alone. */
-export function startMetadataThreads(options: StartOptions): MetadataThreads {
+/** Starts the threads of catalog and index alone. `store` rejects with CannotRun or Damaged. */
+export function startMetadataThreads(options: StartOptions) {
   const { config, paths, kernel, onFatal, onRebuild, closers } = options
   const store = openStoreClient({ path: paths.catalog, crashAt: config.crashAt })
   const storeOrNone = store.catch(() => undefined) // who awaits `store` reports the error

@@ -13,7 +13,6 @@ import { pairLines, tableLines } from './text-tables.ts'
 /** The flags that only `create` takes. */
 const CREATE_FLAGS = ['scopes', 'propeller', 'description'] as const
 
-/** Runs `weir applications`. */
 export async function applications(input: CommandInput): Promise<number> {
   const { positionals, flags } = input
   const scopes = (flags.get('scopes') ?? '').split(',').filter(scope => scope !== '')
@@ -39,7 +38,6 @@ export async function applications(input: CommandInput): Promise<number> {
   return CLEAN
 }
 
-/** Runs `weir keys`. */
 export async function keys(input: CommandInput): Promise<number> {
   const { positionals, flags } = input
   if (positionals[0] !== 'rotate')

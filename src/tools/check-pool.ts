@@ -18,7 +18,7 @@ import { type InspectedIndex, keysOfPool, lookupVersions } from '../index/inspec
 import type { Index } from '../index/key-index.ts'
 import { disk } from '../util/disk.ts'
 import { deleteFile, segmentFile } from '../util/paths.ts'
-import { checkSegment, liveFooters, type SegmentContent, segmentFilesOf, wantedOf } from './check-segment.ts'
+import { checkSegment, liveFooters, type SegmentContent, segmentFilesOf } from './check-segment.ts'
 import type { Report } from './report.ts'
 
 export interface PoolCheck {
@@ -49,7 +49,7 @@ export async function checkPoolFolder(
     const footers = await liveFooters(folder, pool.number, report)
     count(report, footers)
     for (const footer of footers) {
-      await checkSegment(folder, check.schema(footer.schemaVersion), wantedOf(pool.number, footer), report)
+      await checkSegment(folder, pool.number, check.schema(footer.schemaVersion), footer, report)
       onSegment()
     }
     return
@@ -104,12 +104,7 @@ async function checkSegments(
   )
   for (const { deletedRows, ...meta } of state.segments) {
     const { segment } = meta
-    const content = await checkSegment(
-      folder,
-      schema(meta.schemaVersion),
-      wantedOf(pool.number, meta),
-      report,
-    )
+    const content = await checkSegment(folder, pool.number, schema(meta.schemaVersion), meta, report)
     const one = {
       index: index.index,
       store: index.store,
@@ -204,9 +199,10 @@ function checkDeletionVector(one: IndexedSegment, rows: number, counted: number,
 
 /** Looks up every key of the segment, the keys of each file in one sorted batch. */
 function checkKeys(one: IndexedSegment, { rows, deletes }: SegmentContent, report: Report): void {
-  if (rows?.run !== undefined) checkRowKeys(one, rows.run, report)
-  if (rows?.run !== undefined && rows.versions !== undefined)
-    checkVersions(one, rows.run, rows.versions, report)
+  if (rows?.run !== undefined) {
+    checkRowKeys(one, rows.run, report)
+    if (rows.versions !== undefined) checkVersions(one, rows.run, rows.versions, report)
+  }
   if (deletes !== undefined) checkDeletedKeys(one, deletes, report)
 }
 

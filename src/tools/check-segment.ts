@@ -63,24 +63,26 @@ export async function liveFooters(folder: string, pool: number, report: Report):
  * The values that a segment should have: those of a footer, and those of the manifest where there
  * is an index.
  */
-export interface Wanted {
+interface Wanted {
   readonly footer: Omit<Footer, 'replaces'>
   readonly meta: SegmentMeta | undefined
 }
 
 /** The content of a segment. A part that is damaged or missing is undefined. */
-export interface SegmentContent {
-  readonly rows: SegmentKeys | undefined
-  readonly deletes: DeleteFile | undefined
-}
+export type SegmentContent = Awaited<ReturnType<typeof checkSegment>>
 
-/** Reads both files of a segment in full. Damage goes to `report`. */
+/**
+ * Reads both files of a segment in full. Damage goes to `report`.
+ * @param from the segment in the manifest, or its own footer alone
+ */
 export async function checkSegment(
   folder: string,
+  pool: number,
   schema: PoolSchema | undefined,
-  wanted: Wanted,
+  from: Footer | SegmentMeta,
   report: Report,
-): Promise<SegmentContent> {
+) {
+  const wanted = wantedOf(pool, from)
   const { segment, schemaVersion, rows: rowsWanted } = wanted.footer
   const file = join(folder, segmentFile(segment))
   if (schema === undefined) {
@@ -206,8 +208,7 @@ export function segmentFilesOf(folder: string, meta: SegmentMeta | Footer): stri
   return fileNamesOf(meta).map(name => join(folder, name))
 }
 
-/** The wanted values of a segment: by the manifest, or by its own footer alone. */
-export function wantedOf(pool: number, from: Footer | SegmentMeta): Wanted {
+function wantedOf(pool: number, from: Footer | SegmentMeta): Wanted {
   const { segment, schemaVersion, sequenceFrom, sequenceTo, rows, deletes } = from
   const footer = { pool, segment, schemaVersion, sequenceFrom, sequenceTo, rows, deletes }
   return { footer, meta: 'bytes' in from ? from : undefined }

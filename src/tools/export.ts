@@ -25,6 +25,7 @@ import { note } from '../util/say.ts'
 import { checkOut, inNewFile, into, piecesOf, print, publish } from './export-out.ts'
 import { type Offline, openOffline } from './offline.ts'
 import { withProgress } from './progress.ts'
+import { findPool } from './stopped-folder.ts'
 
 /** Time for a whole export as Parquet, which is one statement. */
 const EXPORT_FILE_MS_MAX = 24 * 3_600_000
@@ -124,7 +125,7 @@ async function writeRows(
   name: string,
   options: ExportOptions,
 ): Promise<{ readonly rows: number; readonly bytes: number }> {
-  const pool = offline.findPool(name)
+  const pool = findPool(name, offline.catalog.pools())
   const schema = offline.catalog.read.currentSchema(pool)
   const parse = async () => new Map()
   const planned = await writeSelection({ schema, policy: null }, options.selection, parse, wallMs())

@@ -9,12 +9,11 @@
 import { availableParallelism } from 'node:os'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Catalog } from '../catalog/catalog.ts'
-import type { Pool } from '../catalog/documents/model.ts'
 import type { Config } from '../database/config.ts'
 import { flushedSequences, openMetadata, openStages, rebuiltNotes } from '../database/stages.ts'
 import { type Closers, startMetadataThreads, startThreads } from '../database/start-threads.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
-import { createManifest, type Snapshot } from '../index/manifest.ts'
+import { createManifest } from '../index/manifest.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
 import { checkFile } from '../store/check/check-file.ts'
 import { SegmentChecks } from '../store/check/segment-checks.ts'
@@ -24,33 +23,17 @@ import { disk } from '../util/disk.ts'
 import { endNow } from '../util/end-process.ts'
 import { CannotRun } from '../util/errors.ts'
 import { armCrash, setFaults } from '../util/fault-injection.ts'
-import { type Paths, poolFolder } from '../util/paths.ts'
+import { poolFolder } from '../util/paths.ts'
 import { errorText, note, warn } from '../util/say.ts'
 import { cleanUpNow } from './interrupts.ts'
 import { withProgress } from './progress.ts'
-import { findPool, inspectLog, openStopped, type StoppedFolder } from './stopped-folder.ts'
+import { inspectLog, openStopped, type StoppedFolder } from './stopped-folder.ts'
 
 /** Time for a command on a stopped folder to flush what it replayed. The log still has the rows. */
 const OFFLINE_FLUSH_MS_MAX = 600_000
 
 /** An open folder. The process holds its lock until `close`. */
-export interface Offline {
-  readonly paths: Paths
-  readonly catalog: Catalog
-  readonly index: OpenedIndex
-  /** Requests that were replayed from the log and flushed. */
-  readonly replayed: number
-  /** Pins the flushed rows of a pool. */
-  snapshot(pool: number): Promise<Snapshot>
-  /** Finds a pool by id or unique name. Throws CannotRun naming it. */
-  findPool(name: string): Pool
-  /**
-   * The query engine, opened at the first call. It writes copies to data/tmp, and to the absolute
-   * folder `outputFolder` where one is given.
-   */
-  engine(outputFolder?: string): Promise<QueryEngine>
-  close(): Promise<void>
-}
+export type Offline = ReturnType<typeof offlineOf>
 
 /**
  * Opens the folder of `config`.
@@ -137,7 +120,7 @@ async function replayAndFlush({ config, paths, kernel }: Folder): Promise<number
   }
 }
 
-function offlineOf(folder: Folder, opened: CatalogAndIndex, replayed: number): Offline {
+function offlineOf(folder: Folder, opened: CatalogAndIndex, replayed: number) {
   const { paths, lock } = folder
   const { catalog, index } = opened
   const manifest = createManifest({
@@ -152,10 +135,15 @@ function offlineOf(folder: Folder, opened: CatalogAndIndex, replayed: number): O
     paths,
     catalog,
     index,
+    /** Requests that were replayed from the log and flushed. */
     replayed,
-    snapshot: pool => manifest.snapshot(pool),
-    findPool: name => findPool(name, catalog.pools()),
-    engine: outputFolder => {
+    /** Pins the flushed rows of a pool. */
+    snapshot: (pool: number) => manifest.snapshot(pool),
+    /**
+     * The query engine, opened at the first call. It writes copies to data/tmp, and to the absolute
+     * folder `outputFolder` where one is given.
+     */
+    engine: (outputFolder?: string): Promise<QueryEngine> => {
       engine ??= openEngine(folder, outputFolder)
       return engine
     },

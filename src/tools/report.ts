@@ -16,21 +16,9 @@ export interface Finding {
   readonly row?: number
 }
 
-/** How much was checked. */
-interface Checked {
-  /** Files of a backup, compared with its list. */
-  files: number
-  pools: number
-  segments: number
-  rows: number
-  deletes: number
-  /** Keys in the index; 0 where there is no index. */
-  keys: number
-  logRecords: number
-}
-
 export class Report {
-  readonly checked: Checked = { files: 0, pools: 0, segments: 0, rows: 0, deletes: 0, keys: 0, logRecords: 0 }
+  /** How much was checked. `files`: of a backup, compared with its list. `keys`: of the index. */
+  readonly checked = { files: 0, pools: 0, segments: 0, rows: 0, deletes: 0, keys: 0, logRecords: 0 }
   /** Without an index, the list of live segments and their checksums are unknown. */
   isWithoutIndex = false
   /** The first FINDINGS_TOLD_MAX findings, which are printed. Further ones are only counted. */
@@ -38,15 +26,11 @@ export class Report {
   /** The files and folders of all findings. */
   readonly files = new Set<string>()
   readonly notes: string[] = []
-  #count = 0
-
   /** The number of all findings, also of those beyond FINDINGS_TOLD_MAX. */
-  get count(): number {
-    return this.#count
-  }
+  count = 0
 
   find(file: string, what: string, place: Pick<Finding, 'offset' | 'row'> = {}): void {
-    this.#count += 1
+    this.count += 1
     this.files.add(file)
     if (this.findings.length < FINDINGS_TOLD_MAX) this.findings.push({ file, what, ...place })
   }

@@ -82,8 +82,7 @@ export async function readCatalog(
 }
 
 async function readCatalogFrom(folder: string, keyFile: string, kernel: KernelChoice): Promise<Memory> {
-  const probed = await tryLmdb({ kind: 'catalog', folder, keyFile, kernel })
-  if (probed instanceof Error) throw probed
+  await tryLmdb({ kind: 'catalog', folder, keyFile, kernel })
   const memory = new Memory()
   memory.load(await readStore(folder, disk, keyFile), folder)
   return memory
@@ -116,7 +115,6 @@ export async function readIndex(
   if (isBackup) return 'a backup has no index'
   if (!disk.exists(join(paths.index, LMDB_FILES.data))) return 'it does not exist yet, as after weir restore'
   const keys = await tryLmdb({ kind, folder: paths.index, keyFile: paths.secretKey, kernel })
-  if (keys instanceof Error) throw keys
   const found = inspectIndex({ disk, folder: paths.index, kernel }, memory.meta().folderId)
   if (typeof found === 'string') return found
   return { ...found, keys, states: found.index.state().pools }

@@ -26,10 +26,8 @@ export type LmdbAnswer =
   | { readonly keys: readonly (readonly [number, number])[] }
   | { readonly error: WireError }
 
-/**
- * Reads an LMDB folder in a process of its own. Resolves with its keys by pool, or with the error.
- */
-export async function tryLmdb(question: LmdbQuestion): Promise<ReadonlyMap<number, number> | Error> {
+/** Reads an LMDB folder in a process of its own. Resolves with its keys by pool. */
+export async function tryLmdb(question: LmdbQuestion): Promise<ReadonlyMap<number, number>> {
   const child = fork(new URL('../../workers/try-lmdb.js', import.meta.url), [JSON.stringify(question)], {
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
   })
@@ -41,6 +39,7 @@ export async function tryLmdb(question: LmdbQuestion): Promise<ReadonlyMap<numbe
   const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null]
   clearTimeout(timer)
   if (answer === undefined)
-    return new Error(`reading ${question.folder} ended the process that tried it (${signal ?? code})`)
-  return 'error' in answer ? fromWire(answer.error) : new Map(answer.keys)
+    throw new Error(`reading ${question.folder} ended the process that tried it (${signal ?? code})`)
+  if ('error' in answer) throw fromWire(answer.error)
+  return new Map(answer.keys)
 }

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest'
 import { COMMANDS } from '../../src/app/commands.ts'
 import { readCommandLine } from '../../src/database/command.ts'
 import { openOffline } from '../../src/tools/offline.ts'
+import { findPool } from '../../src/tools/stopped-folder.ts'
 import { events, KEYED } from '../path/damage.ts'
 import { send, startServer } from '../util/server.ts'
 import { weir } from './folder.ts'
@@ -27,10 +28,11 @@ test('a command replays and flushes the log once, as a start does', async () => 
   for (const replayed of [2, 0]) {
     const offline = await openOffline(config)
     expect(offline.replayed).toBe(replayed)
-    const { segments, release } = await offline.snapshot(offline.findPool(pool.poolId).number)
+    const find = (name: string) => findPool(name, offline.catalog.pools())
+    const { segments, release } = await offline.snapshot(find(pool.poolId).number)
     expect(segments.reduce((sum, { meta }) => sum + meta.rows, 0)).toBe(40)
     release()
-    expect(() => offline.findPool('nobody')).toThrow('there is no pool "nobody"')
+    expect(() => find('nobody')).toThrow('there is no pool "nobody"')
     await offline.close()
   }
   const inspected = await weir(['inspect', '--json', '--data-dir', dataDir])
