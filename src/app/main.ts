@@ -7,6 +7,7 @@ import { must } from '../util/assert.ts'
 import { isDiskError } from '../util/disk.ts'
 import { dieOf } from '../util/end-process.ts'
 import { CannotRun } from '../util/errors.ts'
+import { armCrash, setFaults } from '../util/fault-injection.ts'
 import { errorText, missingPackage, say, warn } from '../util/say.ts'
 import { COMMANDS, commandHelp, helpText } from './commands.ts'
 
@@ -32,6 +33,8 @@ async function main(): Promise<number> {
   }
   const command = named ?? must(COMMANDS[0], 'the default command')
   isServer = command === COMMANDS[0]
+  setFaults(input.config.faultAt)
+  armCrash(input.config.crashAt)
   return await command.run(input)
 }
 

@@ -21,7 +21,6 @@ import {
 } from '../database/start-threads.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { openFolder } from '../util/data-folder.ts'
-import { armCrash, setFaults } from '../util/fault-injection.ts'
 import { chooseNative } from '../util/native.ts'
 import { pathsOf } from '../util/paths.ts'
 import { warn } from '../util/say.ts'
@@ -48,8 +47,6 @@ export interface ServerStart extends StartOptions {
  * @param onFatal called when a thread has died: the process must end, and the next start recovers
  */
 export async function startServer(config: Config, onFatal: (error: Error) => void): Promise<Running> {
-  setFaults(config.faultAt)
-  armCrash(config.crashAt)
   const kernel = chooseNative(config.kernel)
   const http = await chooseTransport(config.http, config.httpSha256)
   if (http.warning !== undefined) warn(http.warning)

@@ -9,7 +9,6 @@ import { must } from '../util/assert.ts'
 import { checkCatalog, upgradeFormat } from '../util/data-folder.ts'
 import { disk } from '../util/disk.ts'
 import { CannotRun } from '../util/errors.ts'
-import { armCrash, setFaults } from '../util/fault-injection.ts'
 import { noteAudit } from '../util/say.ts'
 import { type Managed, manage } from './manage.ts'
 import { askServer } from './running-server.ts'
@@ -30,8 +29,6 @@ export async function askCatalog<Request extends object, Answer extends object>(
 ): Promise<Answer> {
   const url = flags.get('url')
   if (url !== undefined) return await askServer<Answer>(config, url, managed.path, request)
-  setFaults(config.faultAt)
-  armCrash(config.crashAt)
   const { paths, lock } = openStopped(config)
   checkCatalog(paths)
   upgradeFormat(paths)

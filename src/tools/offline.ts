@@ -22,7 +22,6 @@ import { checkCatalog, removeLeftIndexes, upgradeFormat } from '../util/data-fol
 import { disk } from '../util/disk.ts'
 import { endNow } from '../util/end-process.ts'
 import { CannotRun } from '../util/errors.ts'
-import { armCrash, setFaults } from '../util/fault-injection.ts'
 import { poolFolder } from '../util/paths.ts'
 import { errorText, note, warn } from '../util/say.ts'
 import { cleanUpNow } from './interrupts.ts'
@@ -40,8 +39,6 @@ export type Offline = ReturnType<typeof offlineOf>
  * @throws CannotRun no data folder, or a server uses it; Damaged with the place
  */
 export async function openOffline(config: Config): Promise<Offline> {
-  setFaults(config.faultAt)
-  armCrash(config.crashAt)
   const stopped = openStopped(config)
   removeLeftIndexes(stopped.paths)
   checkCatalog(stopped.paths)

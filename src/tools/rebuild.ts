@@ -17,7 +17,7 @@ import { must } from '../util/assert.ts'
 import { removeLeftIndexes } from '../util/data-folder.ts'
 import { disk, removeFolder, syncFolder } from '../util/disk.ts'
 import { CHECKSUM_DIFFERS, Damaged } from '../util/errors.ts'
-import { armCrash, crashPoint } from '../util/fault-injection.ts'
+import { crashPoint } from '../util/fault-injection.ts'
 import { BACKGROUND_NICE } from '../util/limits.ts'
 import { LMDB_FILES, type Paths, poolFolder, segmentFile } from '../util/paths.ts'
 import { note, say } from '../util/say.ts'
@@ -32,7 +32,6 @@ import { countText } from './text-tables.ts'
  * can be read: the new one gets its checksums from the files.
  */
 export async function rebuild({ config }: CommandInput): Promise<number> {
-  armCrash(config.crashAt)
   const folder = openStopped(config)
   const memory = await readCatalog(folder)
   const { pools, segments } = await rebuildIndex(config, folder, memory, await statesBefore(folder, memory))

@@ -12,7 +12,7 @@ import { must } from '../util/assert.ts'
 import { lockNewFolder, readNames } from '../util/data-folder.ts'
 import { type Disk, readFile, disk as realDisk, syncFolder, writeDurably } from '../util/disk.ts'
 import { asDamage, CannotRun, Damaged } from '../util/errors.ts'
-import { armCrash, crashPoint } from '../util/fault-injection.ts'
+import { crashPoint } from '../util/fault-injection.ts'
 import { MiB } from '../util/limits.ts'
 import { BACKUP_FILE, type Paths, pathsOf } from '../util/paths.ts'
 import { note, say, warn } from '../util/say.ts'
@@ -46,7 +46,6 @@ const BACKUP_FILE_BYTES_MAX = 256 * MiB
 
 /** Runs `weir restore`. The exit code is 1 where the backup is incomplete. */
 export async function restore({ config, positionals, flags }: CommandInput): Promise<number> {
-  armCrash(config.crashAt)
   const from = resolve(must(positionals[0], 'the folder'))
   const to = pathsOf(config.dataDir)
   if (realDisk.exists(to.restoring))
