@@ -5,7 +5,7 @@
  */
 import { accessSync, constants, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { type Disk, syncFolder } from '../util/disk.ts'
+import { disk, syncFolder } from '../util/disk.ts'
 import { CannotRun, Unavailable } from '../util/errors.ts'
 import { EXPORT_PIECE_BYTES } from '../util/limits.ts'
 import { unfinishedFile } from '../util/paths.ts'
@@ -46,7 +46,6 @@ function cannotWrite(out: string, folder: string, { code, message }: NodeJS.Errn
  * @param endWriter see inNewFile
  */
 export async function publish(
-  on: Disk,
   out: string,
   fill: (temporary: string) => Promise<void>,
   endWriter?: () => Promise<void>,
@@ -55,19 +54,19 @@ export async function publish(
   const work = async () => {
     await fill(temporary)
     return onDisk(out, () => {
-      const file = on.open(temporary, 'r')
+      const file = disk.open(temporary, 'r')
       try {
-        on.fdatasync(file)
+        disk.fdatasync(file)
       } finally {
-        on.close(file)
+        disk.close(file)
       }
-      const size = on.size(temporary)
-      on.rename(temporary, out)
+      const size = disk.size(temporary)
+      disk.rename(temporary, out)
       return size
     })
   }
-  const bytes = await inNewFile(on, temporary, out, work, endWriter)
-  onDisk(out, () => syncFolder(on, dirname(out)))
+  const bytes = await inNewFile(temporary, out, work, endWriter)
+  onDisk(out, () => syncFolder(disk, dirname(out)))
   return bytes
 }
 
@@ -76,7 +75,6 @@ export async function publish(
  * @param endWriter ends another process that writes the file, which could make it again
  */
 export async function inNewFile<T>(
-  on: Disk,
   path: string,
   out: string,
   work: (path: string) => Promise<T>,
@@ -84,7 +82,7 @@ export async function inNewFile<T>(
 ): Promise<T> {
   let isMade = false
   const remove = () => {
-    if (isMade && on.exists(path)) on.unlink(path)
+    if (isMade && disk.exists(path)) disk.unlink(path)
   }
   // Before the file is made, because a signal between the two would leave it.
   const forget = whenInterrupted(async () => {
@@ -93,7 +91,7 @@ export async function inNewFile<T>(
     remove()
   })
   try {
-    onDisk(out, () => on.close(on.open(path, 'wx')))
+    onDisk(out, () => disk.close(disk.open(path, 'wx')))
     isMade = true
     return await work(path)
   } catch (error) {
@@ -104,23 +102,17 @@ export async function inNewFile<T>(
   }
 }
 
-/** Returns a function that writes `chunks` to a file. */
-export function into(
-  on: Disk,
-  out: string,
-  chunks: AsyncIterable<Uint8Array>,
-): (path: string) => Promise<void> {
-  return async path => {
-    const file = on.open(path, 'r+')
-    try {
-      let position = 0
-      for await (const bytes of chunks) {
-        onDisk(out, () => on.write(file, [bytes], position))
-        position += bytes.byteLength
-      }
-    } finally {
-      on.close(file)
+/** Writes `chunks` to the file `path`, which `publish` made. */
+export async function fillFile(path: string, out: string, chunks: AsyncIterable<Uint8Array>): Promise<void> {
+  const file = disk.open(path, 'r+')
+  try {
+    let position = 0
+    for await (const bytes of chunks) {
+      onDisk(out, () => disk.write(file, [bytes], position))
+      position += bytes.byteLength
     }
+  } finally {
+    disk.close(file)
   }
 }
 
@@ -135,19 +127,19 @@ export async function print(chunks: AsyncIterable<Uint8Array>): Promise<number> 
 }
 
 /** Reads a file in pieces. It removes the name of the file first. */
-export async function* piecesOf(on: Disk, path: string): AsyncGenerator<Uint8Array, void, void> {
-  const file = on.open(path, 'r')
+export async function* piecesOf(path: string): AsyncGenerator<Uint8Array, void, void> {
+  const file = disk.open(path, 'r')
   try {
-    on.unlink(path)
+    disk.unlink(path)
     for (let position = 0; ; ) {
       const piece = new Uint8Array(EXPORT_PIECE_BYTES)
-      const read = on.read(file, piece, position)
+      const read = disk.read(file, piece, position)
       if (read === 0) return
       position += read
       yield piece.subarray(0, read)
     }
   } finally {
-    on.close(file)
+    disk.close(file)
   }
 }
 

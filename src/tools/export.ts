@@ -22,7 +22,7 @@ import { CannotRun } from '../util/errors.ts'
 import { EXPORT_COPY_MS_MAX } from '../util/limits.ts'
 import { exportFile } from '../util/paths.ts'
 import { note } from '../util/say.ts'
-import { checkOut, inNewFile, into, piecesOf, print, publish } from './export-out.ts'
+import { checkOut, fillFile, inNewFile, piecesOf, print, publish } from './export-out.ts'
 import { type Offline, openOffline } from './offline.ts'
 import { withProgress } from './progress.ts'
 import { findPool } from './stopped-folder.ts'
@@ -188,7 +188,7 @@ async function writeBatches(source: Source, format: BatchFormat, out: string) {
     const batches = recordBatches(segments, copy, openBatches)
     const chunks =
       format === 'arrow' ? arrowFile(planned.columns, batches) : textFile(format, planned.columns, batches)
-    const bytes = out === '-' ? await print(chunks) : await publish(disk, out, into(disk, out, chunks))
+    const bytes = out === '-' ? await print(chunks) : await publish(out, path => fillFile(path, out, chunks))
     return { rows, bytes }
   })
 }
@@ -224,10 +224,10 @@ async function writeParquet(source: Source, { out, compression }: ExportOptions)
     const fill = async (file: string) => {
       rows = await make(file)
     }
-    const bytes = await publish(disk, out, fill, endWriter)
+    const bytes = await publish(out, fill, endWriter)
     return { rows, bytes }
   }
   const file = exportFile(temporaryFolder, 0)
-  const rows = await inNewFile(disk, file, out, make, endWriter)
-  return { rows, bytes: await print(piecesOf(disk, file)) }
+  const rows = await inNewFile(file, out, make, endWriter)
+  return { rows, bytes: await print(piecesOf(file)) }
 }
