@@ -35,7 +35,6 @@ interface AdminDeps {
   readonly paths: Paths
 }
 
-/** The routes. */
 export function adminRoutes(deps: AdminDeps): ControlRoute[] {
   return [backupRoute(deps), route(deps, APPLICATIONS), route(deps, KEYS), route(deps, JOBS)]
 }

@@ -20,7 +20,6 @@ const FOLLOW_LOST_MS_MAX = 600_000
 /** Gets one page of jobs. Rejects with NoAnswer where the server may answer later. */
 export type AskJobs = (request: ListRequest) => Promise<JobsPage>
 
-/** Shows what a follower sees. */
 export interface JobsView {
   /** A job is new to the follower, or is not as it was. */
   changed(job: ShownJob): void

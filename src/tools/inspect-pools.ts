@@ -69,7 +69,6 @@ export interface Inspected {
   readonly index: ReadIndex | MissingIndex
   readonly log: LogSummary
   readonly pools: readonly PoolSummary[]
-  /** The state of a pool in the index. */
   readonly stateOf: (pool: number) => PoolState | undefined
 }
 

@@ -14,7 +14,6 @@ import { tableLines } from './text-tables.ts'
 /** Bars that `weir jobs --follow` draws. Further jobs are counted. */
 const FOLLOW_BARS_MAX = 10
 
-/** Lines of a table, one for each job. */
 export function jobTable(jobs: readonly ShownJob[]): string[] {
   return tableLines(jobs, [
     ['job', job => job.id],
@@ -27,7 +26,6 @@ export function jobTable(jobs: readonly ShownJob[]): string[] {
   ])
 }
 
-/** One job in one line. */
 export function jobText(job: ShownJob): string {
   const error = job.error === null ? '' : `: ${job.error}`
   return printable(`${job.id} ${kindOf(job)} ${poolOf(job)} ${statusOf(job)} ${percentOf(job)} %${error}`)
@@ -46,7 +44,6 @@ function statusOf({ status, isCancelled }: ShownJob): string {
   return isCancelled ? `${status} (cancelled)` : status
 }
 
-/** Prints a line at each change. */
 export function linesView(isJson: boolean): JobsView {
   return {
     changed: job => say(isJson ? printable(JSON.stringify(job)) : jobText(job)),

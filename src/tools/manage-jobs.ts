@@ -13,7 +13,6 @@ import { AUDIT_ID_CHARACTERS_MAX, JOBS_LISTED_MAX } from '../util/limits.ts'
 import { type Managed, strayField } from './manage.ts'
 import { unknownPool } from './text-tables.ts'
 
-/** A request of `weir jobs`. */
 export type JobsRequest = ListRequest | CancelRequest
 
 /** Asks for the newest jobs that match, at most JOBS_LISTED_MAX. */
@@ -33,7 +32,6 @@ export interface ListRequest {
 
 interface CancelRequest {
   readonly action: 'cancel'
-  /** The job's id. */
   readonly job: string
 }
 
@@ -110,7 +108,6 @@ function isListOfTexts(given: unknown): given is readonly string[] {
 /** Where pools are listed: `weir inspect` cannot open the folder of a running server. */
 const LISTS = 'the GraphQL query dataPools lists them, weir inspect where no server runs'
 
-/** What the list is made of. */
 type Documents = Pick<Memory, 'jobs' | 'pools'>
 
 /** One page of the jobs that a request asks for. */
@@ -151,7 +148,6 @@ async function cancel(catalog: Catalog, id: string, by: string): Promise<ShownJo
   return 'badRequest' in job ? job : shown(catalog.read, job)
 }
 
-/** The requests of `weir jobs`. */
 export const JOBS: Managed<JobsRequest, JobsPage | ShownJob> = {
   path: '/v1/admin/jobs',
   scope: 'admin',

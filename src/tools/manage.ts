@@ -25,9 +25,7 @@ type Attempt = Pick<AuditEntry, 'mutation' | 'object'>
 
 /** The requests of one command. */
 export interface Managed<Request extends object, Answer extends object> {
-  /** The route of a running server. */
   readonly path: string
-  /** The scope that the route needs. */
   readonly scope: Scope
   /** Reads a request of unknown form: flags of a command, or a body. */
   read(given: unknown): Request | BadRequest
@@ -38,7 +36,6 @@ export interface Managed<Request extends object, Answer extends object> {
    * @param by the application that asks, or `system`
    */
   run(catalog: Catalog, request: Request, by: string): Promise<Answer | BadRequest>
-  /** The id of the changed object. */
   idOf(answer: Answer): string | undefined
 }
 
@@ -67,7 +64,6 @@ export async function manage<Request extends object, Answer extends object>(
 const APPLICATION_ACTIONS = ['list', 'create', 'rotate', 'delete'] as const
 type ApplicationAction = (typeof APPLICATION_ACTIONS)[number]
 
-/** A request of `weir applications`. */
 export interface ApplicationsRequest {
   readonly action: ApplicationAction
   /** Id or unique name; the unique name of a new one. "" for none. */
@@ -133,7 +129,6 @@ const MUTATIONS = {
   delete: 'deleteApplication',
 } as const
 
-/** The requests of `weir applications`. */
 export const APPLICATIONS: Managed<ApplicationsRequest, readonly ShownApplication[]> = {
   path: '/v1/admin/applications',
   scope: 'application:admin',
@@ -195,7 +190,6 @@ function readKeys(given: unknown): KeysRequest | BadRequest {
   return strayField(read ?? {}, KEYS_FIELDS) ?? { action, endTokens }
 }
 
-/** The requests of `weir keys`: a new signing key. */
 export const KEYS: Managed<KeysRequest, ShownKey> = {
   path: '/v1/admin/keys',
   scope: 'admin',

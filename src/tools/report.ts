@@ -59,7 +59,6 @@ export class Report {
   }
 }
 
-/** How much was checked, for people. */
 export function checkedText({ checked, isWithoutIndex }: Report): string {
   const { files, pools, segments, rows, deletes, keys, logRecords } = checked
   return [
@@ -71,7 +70,6 @@ export function checkedText({ checked, isWithoutIndex }: Report): string {
   ].join(', ')
 }
 
-/** A finding in one line, for people. */
 export function findingText({ file, what, offset, row }: Finding): string {
   const place = offset !== undefined ? ` at byte ${offset}` : row !== undefined ? `, row ${row}` : ''
   return `${file}${place}: ${what}`

@@ -81,11 +81,9 @@ export async function restore({ config, positionals, flags }: CommandInput): Pro
 
 interface RestoreOptions {
   readonly disk: Disk
-  /** The backup's folder. */
   readonly from: string
   /** The new data folder: missing, empty, or left by an interrupted restore. */
   readonly to: Paths
-  /** Takes a backup that names damaged files. */
   readonly takesIncomplete: boolean
   readonly onProgress: (progress: CopyProgress) => void
 }

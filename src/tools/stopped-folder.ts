@@ -120,7 +120,6 @@ export async function readIndex(
   return { ...found, keys, states: found.index.state().pools }
 }
 
-/** The content of a log. */
 export interface LogSummary {
   /** Files of the current generation, and their bytes on disk. Spare files are counted apart. */
   readonly files: number
