@@ -9,7 +9,6 @@
  */
 import type { Catalog } from '../../catalog/catalog.ts'
 import type { Pools } from '../../database/pools.ts'
-import type { PoolState } from '../../index/index-types.ts'
 import type { Commit } from '../../log/commit-log.ts'
 import { must } from '../../util/assert.ts'
 import { resolvesWithin } from '../../util/clock.ts'
@@ -19,7 +18,7 @@ import { startThread, type Thread } from '../../util/thread-kit.ts'
 import { type BackupSummary, damagedText } from './backup-format.ts'
 import type { BackupCalls, BackupEvents, BackupThreadData } from './backup-thread.ts'
 import type { CopyProgress } from './copy-file.ts'
-import type { BackupState } from './write-backup.ts'
+import type { BackupPool, BackupState } from './write-backup.ts'
 
 /** Time for the flushes before a backup. Rows that are not flushed then are copied from the log. */
 const BACKUP_FLUSH_MS_MAX = 30_000
@@ -45,7 +44,7 @@ export type BackupLine =
  */
 export function backupState(
   catalog: Catalog,
-  stateOf: (pool: number) => Pick<PoolState, 'flushedSequence' | 'segments'> | undefined,
+  stateOf: (pool: number) => Pick<BackupPool, 'flushedSequence' | 'segments'> | undefined,
   log: BackupState['log'],
 ): BackupState {
   return {

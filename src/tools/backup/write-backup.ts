@@ -58,7 +58,7 @@ const PACKAGE = new URL('../../../../package.json', import.meta.url)
 const WEIR_VERSION = (JSON.parse(readFileSync(PACKAGE, 'utf8')) as { readonly version: string }).version
 
 /** One pool as it was pinned. */
-interface BackupPool {
+export interface BackupPool {
   readonly pool: number
   readonly poolId: string
   readonly flushedSequence: number
