@@ -18,6 +18,7 @@ import { liveFooters, segmentFilesOf } from './check-segment.ts'
 import { withProgress } from './progress.ts'
 import { type Finding, Report } from './report.ts'
 import {
+  findPool,
   flushedOf,
   inspectLog,
   type LogSummary,
@@ -69,21 +70,20 @@ export interface Inspected {
   readonly index: ReadIndex | MissingIndex
   readonly log: LogSummary
   readonly pools: readonly PoolSummary[]
-  readonly stateOf: (pool: number) => PoolState | undefined
+  /** The state of the named pool in the index; undefined where no pool is named. */
+  readonly state: PoolState | undefined
 }
 
 export function hasIndex(index: ReadIndex | MissingIndex): index is ReadIndex {
   return 'states' in index
 }
 
-/** Inspects the pools that `choose` returns. The caller closes the index. */
-export async function inspectFolder(
-  folder: StoppedFolder,
-  choose: (pools: readonly Pool[]) => readonly Pool[],
-): Promise<Inspected> {
+/** Inspects the pool of this name or id, or all pools. The caller closes the index. */
+export async function inspectFolder(folder: StoppedFolder, name: string | undefined): Promise<Inspected> {
   const memory = await readCatalog(folder)
   const all = [...memory.pools.all()]
-  const chosen = choose(all)
+  const named = name === undefined ? undefined : findPool(name, all)
+  const chosen = named === undefined ? all : [named]
   const index = await tryIndex(folder, memory)
   const byNumber = new Map(hasIndex(index) ? index.states.map(state => [state.pool, state]) : [])
   const pools: PoolSummary[] = []
@@ -101,7 +101,7 @@ export async function inspectFolder(
       }
     })
     const log = inspectLog(folder.paths.log, flushedOf(memory, hasIndex(index) ? index.states : flushed))
-    return { folder, memory, index, log, pools, stateOf: number => byNumber.get(number) }
+    return { folder, memory, index, log, pools, state: named && byNumber.get(named.number) }
   } catch (error) {
     if (hasIndex(index)) index.index.close()
     throw error

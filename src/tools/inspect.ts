@@ -1,5 +1,4 @@
 /** `weir inspect`: prints what inspect-pools.ts collects, as tables or as JSON. */
-import type { Pool } from '../catalog/documents/model.ts'
 import { CLEAN, type CommandInput, DAMAGED } from '../database/command.ts'
 import type { Footer } from '../format/segment-meta.ts'
 import type { PoolState } from '../index/index-types.ts'
@@ -13,7 +12,7 @@ import {
   type PoolSummary,
 } from './inspect-pools.ts'
 import { findingText } from './report.ts'
-import { findPool, type LogSummary, openStopped, type ReadIndex } from './stopped-folder.ts'
+import { type LogSummary, openStopped, type ReadIndex } from './stopped-folder.ts'
 import { bytesText, countText, pairLines, tableLines, timeText } from './text-tables.ts'
 
 /**
@@ -23,16 +22,11 @@ import { bytesText, countText, pairLines, tableLines, timeText } from './text-ta
 export async function inspect({ config, positionals, flags }: CommandInput): Promise<number> {
   const folder = openStopped(config, { takesBackup: true })
   const [name] = positionals
-  let only: Pool | undefined
-  const all = await inspectFolder(folder, pools => {
-    only = name === undefined ? undefined : findPool(name, pools)
-    return only === undefined ? pools : [only]
-  })
-  const { index, log, pools } = all
+  const all = await inspectFolder(folder, name)
+  const { index, log, pools, state } = all
   try {
-    const state = only === undefined ? undefined : all.stateOf(only.number)
-    if (flags.has('json')) say(JSON.stringify(jsonOf(all, state), null, 2))
-    else for (const line of only === undefined ? folderLines(all) : poolLines(pools[0]!, state)) say(line)
+    if (flags.has('json')) say(JSON.stringify(jsonOf(all), null, 2))
+    else for (const line of name === undefined ? folderLines(all) : poolLines(pools[0]!, state)) say(line)
     if (!hasIndex(index)) warn(missingIndexText(all, index))
     if (log.damage !== undefined) warn(log.damage.message)
     const unreadable = pools.flatMap(pool => pool.unreadable)
@@ -184,7 +178,7 @@ function keyCount({ keys }: ReadIndex): number {
   return [...keys.values()].reduce((sum, count) => sum + count, 0)
 }
 
-function jsonOf({ folder, memory, pools, log, index }: Inspected, state: PoolState | undefined): unknown {
+function jsonOf({ folder, memory, pools, log, index, state }: Inspected): unknown {
   const { damage, end, ...counts } = log
   const { format, commit, bytes, bytesUsed } = hasIndex(index) ? index : ({} as Partial<ReadIndex>)
   return {
