@@ -15,7 +15,7 @@ import { copyRows, copyTo, parquetTarget, sweepCopies } from '../query/copy-rows
 import { queryColumns } from '../query/expression/operand.ts'
 import { prune } from '../query/plan/prune-segments.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
-import { readColumns, type Selection, type WrittenSelection, writeSelection } from '../query/selection.ts'
+import { readColumns, type WrittenSelection, writeSelection } from '../query/selection.ts'
 import { wallMs } from '../util/clock.ts'
 import { disk } from '../util/disk.ts'
 import { CannotRun } from '../util/errors.ts'
@@ -35,14 +35,7 @@ const PROGRESS_CHECK_MS = 250
 const FORMATS = ['parquet', 'arrow', 'ndjson', 'csv'] as const
 const COMPRESSIONS = ['zstd', 'snappy', 'gzip', 'none'] as const
 
-interface ExportOptions {
-  readonly format: (typeof FORMATS)[number]
-  readonly compression: (typeof COMPRESSIONS)[number]
-  readonly selection: Selection
-  /** A path, or `-`. */
-  readonly out: string
-  readonly force: boolean
-}
+type ExportOptions = ReturnType<typeof optionsOf>
 
 /** Runs `weir export`. Leaves no file when it throws CannotRun, Damaged or SegmentDamaged. */
 export async function exportPool({ config, positionals, flags }: CommandInput): Promise<number> {
@@ -58,7 +51,8 @@ export async function exportPool({ config, positionals, flags }: CommandInput): 
   }
 }
 
-function optionsOf(flags: CommandInput['flags']): ExportOptions {
+/** `out` is a path, or `-`. */
+function optionsOf(flags: CommandInput['flags']) {
   const columns = columnsOf(flags.get('columns'))
   const filters = flags.get('where')
   const start = flags.get('start')
@@ -85,7 +79,7 @@ function optionsOf(flags: CommandInput['flags']): ExportOptions {
 }
 
 /** The format by its flag, else by the suffix of the file, else Parquet. */
-function formatOf(given: string | undefined, out: string): ExportOptions['format'] {
+function formatOf(given: string | undefined, out: string): (typeof FORMATS)[number] {
   if (given !== undefined) return oneOf(FORMATS, 'format', given)
   const suffix = extname(out).toLowerCase()
   if (UNWRITTEN.includes(suffix))
@@ -96,7 +90,7 @@ function formatOf(given: string | undefined, out: string): ExportOptions['format
 /** Suffixes of files that nobody expects to be Parquet. */
 const UNWRITTEN: readonly string[] = ['.json', '.tsv', '.txt', '.gz', '.zst', '.zip']
 
-const SUFFIXES: Readonly<Record<string, ExportOptions['format']>> = {
+const SUFFIXES: Readonly<Record<string, (typeof FORMATS)[number]>> = {
   '.parquet': 'parquet',
   '.arrow': 'arrow',
   '.ndjson': 'ndjson',

@@ -41,12 +41,6 @@ interface Follow {
   readonly lostMsMax?: number
 }
 
-/** The jobs that were followed to their end, and those of them that FAILED. */
-export interface Followed {
-  readonly followed: number
-  readonly failed: number
-}
-
 /** All jobs that a request asks for, page by page; the newest is the last. */
 export async function allJobs(ask: AskJobs, request: ListRequest): Promise<readonly ShownJob[]> {
   let all: readonly ShownJob[] = []
@@ -58,8 +52,11 @@ export async function allJobs(ask: AskJobs, request: ListRequest): Promise<reado
   return all
 }
 
-/** Rejects with CannotRun where the server refuses, or does not answer for too long. */
-export async function followJobs({ ask, pool, view, ...options }: Follow): Promise<Followed> {
+/**
+ * Returns how many jobs were followed to their end, and how many of them FAILED. Rejects with
+ * CannotRun where the server refuses, or does not answer for too long.
+ */
+export async function followJobs({ ask, pool, view, ...options }: Follow) {
   const { pollMs = FOLLOW_POLL_MS, lostMsMax = FOLLOW_LOST_MS_MAX } = options
   /** When the server stopped to answer; undefined while it answers. */
   let lostAtMs: number | undefined

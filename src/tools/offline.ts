@@ -8,11 +8,9 @@
  */
 import { availableParallelism } from 'node:os'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Catalog } from '../catalog/catalog.ts'
 import type { Config } from '../database/config.ts'
 import { flushedSequences, openMetadata, openStages, rebuiltNotes } from '../database/stages.ts'
 import { type Closers, startMetadataThreads, startThreads } from '../database/start-threads.ts'
-import type { OpenedIndex } from '../index/index-client.ts'
 import { createManifest } from '../index/manifest.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
 import { checkFile } from '../store/check/check-file.ts'
@@ -56,11 +54,7 @@ interface Folder extends StoppedFolder {
   readonly config: Config
 }
 
-interface CatalogAndIndex {
-  readonly catalog: Catalog
-  readonly index: OpenedIndex
-  readonly closers: Closers
-}
+type CatalogAndIndex = Awaited<ReturnType<typeof openCatalogAndIndex>>
 
 /** Ends the command after a thread failure. The folder is as a kill would leave it. */
 function onFatal(error: Error): void {
@@ -69,7 +63,7 @@ function onFatal(error: Error): void {
   endNow()
 }
 
-async function openCatalogAndIndex({ config, paths, kernel }: Folder): Promise<CatalogAndIndex> {
+async function openCatalogAndIndex({ config, paths, kernel }: Folder) {
   const closers: Closers = []
   try {
     const { opened, index } = await withProgress('rebuilding the index', progress => {

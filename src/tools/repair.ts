@@ -32,7 +32,7 @@ import { readDeleteFile, writeDeleteFile } from '../format/delete-file.ts'
 import { buildKeyRun } from '../format/key-run.ts'
 import type { PoolState } from '../index/index-types.ts'
 import { highestFlushed } from '../log/read-log.ts'
-import { planSalvage, type Salvage, salvageLog } from '../log/salvage.ts'
+import { planSalvage, salvageLog } from '../log/salvage.ts'
 import { assert } from '../util/assert.ts'
 import { wallMs } from '../util/clock.ts'
 import { upgradeFormat } from '../util/data-folder.ts'
@@ -56,12 +56,7 @@ import { countText } from './text-tables.ts'
 import { checkWithProgress } from './verify.ts'
 
 /** The actions of a repair. */
-interface Plan {
-  readonly log: Salvage | undefined
-  readonly segments: readonly SegmentRepair[]
-  readonly rebuildsIndex: boolean
-  readonly writesAdmin: boolean
-}
+type Plan = Awaited<ReturnType<typeof makePlan>>
 
 /** Runs `weir repair`. The exit code is 0 when the folder is clean afterwards. */
 export async function repair({ config, flags }: CommandInput): Promise<number> {
@@ -92,7 +87,7 @@ export async function repair({ config, flags }: CommandInput): Promise<number> {
   return await checkAgain(folder)
 }
 
-async function makePlan(config: Config, folder: StoppedFolder, memory: Memory): Promise<Plan> {
+async function makePlan(config: Config, folder: StoppedFolder, memory: Memory) {
   const { paths } = folder
   const { files } = await checkWithProgress(folder)
   const isDamaged = (root: string) => [...files].some(file => file === root || file.startsWith(`${root}/`))

@@ -226,42 +226,41 @@ async function copySegments(writing: Writing): Promise<number> {
   return all.length
 }
 
-async function copyPool(writing: Writing, pool: BackupPool, counted: (bytes: number) => void): Promise<void> {
-  const { disk } = writing.deps
-  const [from, to] = [poolFolder(writing.from, pool.poolId), poolFolder(writing.to, pool.poolId)]
-  disk.mkdir(to)
-  writing.folders.push(to)
-  for (const meta of pool.segments) {
-    const parts: Part[] = []
-    if (hasDeleteFile(meta)) parts.push({ name: deleteFile(meta.segment), checksum: SELF_CHECKED })
-    if (meta.rows > 0) parts.push({ name: segmentFile(meta.segment), checksum: meta.checksum })
+async function copyPool(
+  writing: Writing,
+  { poolId, segments }: BackupPool,
+  counted: (bytes: number) => void,
+): Promise<void> {
+  const folder = poolFolder(writing.to, poolId)
+  writing.deps.disk.mkdir(folder)
+  writing.folders.push(folder)
+  for (const meta of segments) {
+    const parts: [path: string, checksum: number | null][] = []
+    if (hasDeleteFile(meta)) parts.push([`segment/${poolId}/${deleteFile(meta.segment)}`, SELF_CHECKED])
+    if (meta.rows > 0) parts.push([`segment/${poolId}/${segmentFile(meta.segment)}`, meta.checksum])
     let bytes = 0
     const damagedBefore = writing.damaged.length
-    for (const part of parts) bytes += await copyPart(writing, part, { pool, from, to }, counted)
+    for (const [path, checksum] of parts) bytes += await copyPart(writing, path, checksum, counted)
     const isListed = writing.damaged.length > damagedBefore
     if (bytes !== meta.bytes && !isListed)
       writing.damaged.push({
-        path: `segment/${pool.poolId}/${parts[0]?.name}`,
+        path: `${parts[0]?.[0]}`,
         what: `the segment has ${bytes} bytes, it should have ${meta.bytes} by the index`,
       })
   }
 }
 
-/** One file of a segment, and the CRC-32 that it should have. */
-interface Part {
-  readonly name: string
-  readonly checksum: number | null
-}
-
-/** Copies a file, damaged or not, and lists it. Returns its bytes. */
+/**
+ * Copies a file of a segment, damaged or not, and lists it. Returns its bytes.
+ * @param checksum the CRC-32 that it should have
+ */
 async function copyPart(
   writing: Writing,
-  { name, checksum }: Part,
-  at: { readonly pool: BackupPool; readonly from: string; readonly to: string },
+  path: string,
+  checksum: number | null,
   counted: (bytes: number) => void,
 ): Promise<number> {
-  const path = `segment/${at.pool.poolId}/${name}`
-  const [source, copy] = [join(at.from, name), join(at.to, name)]
+  const [source, copy] = [join(writing.from.root, path), join(writing.to.root, path)]
   const copied = await copyFile(copyDeps(writing, counted), source, copy).catch(async (error: unknown) => {
     if (!isUnreadable(error, source)) throw error
     const what =
