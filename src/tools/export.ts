@@ -193,8 +193,8 @@ function isLastOf({ segments: [first], rowRange }: SegmentGroup): boolean {
 }
 
 /**
- * Lets DuckDB write the file, in a folder where the engine may write. DuckDB cannot write to standard
- * output, so the rows go through a temporary file.
+ * Lets DuckDB write the file, in a folder where the engine may write. It cannot write to standard
+ * output, so these rows go through a temporary file.
  */
 async function writeParquet(source: Source, { out, compression }: ExportOptions) {
   const { schema, planned, segments, temporaryFolder, engine } = source
