@@ -70,7 +70,8 @@ function usageError(
     return `weir ${command.name} has no option ${word}; options have two dashes: -${word}`
   }
   if (code !== 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') return message
-  const value = command.flags.find(one => `--${one.flag}` === flag)?.value ?? valueNameOf(flag)
+  const known = [...command.flags, ...allOptions().map(([, one]) => one)]
+  const value = known.find(one => `--${one.flag}` === flag)?.value ?? ''
   if (value === '') return `${flag} takes no value`
   const dashed = message.includes('ambiguous') ? `, or ${flag}=… where it begins with a dash` : ''
   return `${flag} needs a value: ${flag} ${value}${dashed}`
@@ -187,9 +188,4 @@ function parseFlags(args: readonly string[], command: Command, isDefault: boolea
       `${usageError(error as Error, args, command, isDefault)}; see weir ${command.name} --help`,
     )
   }
-}
-
-/** Name of an option's value in the help; '' for an option without a value. */
-function valueNameOf(flag: string): string {
-  return allOptions().find(([, one]) => one.flag !== null && `--${one.flag}` === flag)?.[1].value ?? ''
 }

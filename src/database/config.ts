@@ -237,7 +237,8 @@ export function readConfig(values: Values, env: NodeJS.ProcessEnv = process.env)
     const parsed = one.parse(given)
     if (parsed === undefined) {
       const found = one.isSecret === true ? `what was given has ${given.length}` : `not "${given}"`
-      throw new CannotRun(`${spelling(one)} takes ${one.takes}, ${found}`)
+      const names = one.flag === null ? one.env : `--${one.flag} (${one.env})`
+      throw new CannotRun(`${names} takes ${one.takes}, ${found}`)
     }
     config[name] = parsed
   }
@@ -285,8 +286,4 @@ export function signsOfData({ clientId }: Config, env: NodeJS.ProcessEnv = proce
     signs.push('a service manager started Weir')
   if (process.pid === 1) signs.push('Weir is the first process of a container')
   return signs
-}
-
-function spelling(one: Option<unknown>): string {
-  return one.flag === null ? one.env : `--${one.flag} (${one.env})`
 }

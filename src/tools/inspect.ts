@@ -168,19 +168,17 @@ function logText(log: LogSummary): string {
 
 function indexText(index: ReadIndex | MissingIndex): string {
   if (!hasIndex(index)) return `${index.isDamaged ? 'cannot be read' : 'not built'}: ${index.why}`
-  const { bytes, bytesUsed, format, commit } = index
-  const keys = keyCount(index)
+  const { bytes, bytesUsed, format, commit, keyTotal: keys } = index
   const each = keys === 0 ? '' : ` (${(bytesUsed / keys).toFixed(1)} bytes a key)`
   return `${bytesText(bytesUsed)} in a file of ${bytesText(bytes)}, ${countText(keys)} keys${each}; format ${format}, commit ${countText(commit)}`
 }
 
-function keyCount({ keys }: ReadIndex): number {
-  return [...keys.values()].reduce((sum, count) => sum + count, 0)
+function figuresOf({ bytes, bytesUsed, keyTotal: keys, format, commit }: ReadIndex) {
+  return { bytes, bytesUsed, keys, format, commit }
 }
 
 function jsonOf({ folder, memory, pools, log, index, state }: Inspected): unknown {
   const { damage, end, ...counts } = log
-  const { format, commit, bytes, bytesUsed } = hasIndex(index) ? index : ({} as Partial<ReadIndex>)
   return {
     folder: folder.paths.root,
     pools: pools.map(({ footers, ...pool }) => {
@@ -189,9 +187,7 @@ function jsonOf({ folder, memory, pools, log, index, state }: Inspected): unknow
     }),
     debt: sumDebt(pools),
     log: { ...counts, cleanStop: end?.cleanStop ?? false, damage: damage?.message ?? null },
-    index: hasIndex(index)
-      ? { bytes, bytesUsed, keys: keyCount(index), format, commit }
-      : { missing: index.why, isDamaged: index.isDamaged },
+    index: hasIndex(index) ? figuresOf(index) : { missing: index.why, isDamaged: index.isDamaged },
     catalog: {
       pools: memory.pools.size,
       applications: memory.applications.size,

@@ -99,6 +99,7 @@ export function findPool(name: string, pools: readonly Pool[]): Pool {
 export interface ReadIndex extends InspectedIndex {
   readonly states: readonly PoolState[]
   readonly keys: ReadonlyMap<number, number>
+  readonly keyTotal: number
 }
 
 /**
@@ -117,7 +118,8 @@ export async function readIndex(
   const keys = await tryLmdb({ kind, folder: paths.index, keyFile: paths.secretKey, kernel })
   const found = inspectIndex({ disk, folder: paths.index, kernel }, memory.meta().folderId)
   if (typeof found === 'string') return found
-  return { ...found, keys, states: found.index.state().pools }
+  const keyTotal = [...keys.values()].reduce((sum, count) => sum + count, 0)
+  return { ...found, keys, keyTotal, states: found.index.state().pools }
 }
 
 export interface LogSummary {

@@ -4,11 +4,8 @@ import { printable } from '../util/say.ts'
 /** Pools that a message about an unknown pool names. */
 export const POOLS_NAMED_MAX = 10
 
-/** A cell of a table. Numbers are aligned right. */
-type Cell = string | number
-
-/** A column of a table: its title, and its cell of a row. */
-type Column<Row> = readonly [title: string, cellOf: (row: Row) => Cell]
+/** A column of a table: its title, and its cell of a row. Numbers are aligned right. */
+type Column<Row> = readonly [title: string, cellOf: (row: Row) => string | number]
 
 /**
  * Lines of a table with aligned columns, their titles first. A table without rows has no lines.

@@ -14,7 +14,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Memory } from '../catalog/documents/memory.ts'
-import { type Pool, schemaVersionOf } from '../catalog/documents/model.ts'
+import { schemaVersionOf } from '../catalog/documents/model.ts'
 import { adminFile } from '../catalog/open-catalog.ts'
 import { CLEAN, type CommandInput, DAMAGED } from '../database/command.ts'
 import type { PoolState } from '../index/index-types.ts'
@@ -189,8 +189,9 @@ function checkLog({ paths }: Folder, memory: Memory, states: readonly PoolState[
 }
 
 /** Compares the index's list of pools with the catalog, and with the pools of its keys. */
-function checkStates({ paths }: Folder, memory: Memory, { states, keys }: ReadIndex, report: Report): void {
-  report.checked.keys = [...keys.values()].reduce((sum, count) => sum + count, 0)
+function checkStates({ paths }: Folder, memory: Memory, index: ReadIndex, report: Report): void {
+  const { states, keys, keyTotal } = index
+  report.checked.keys = keyTotal
   const known = new Set(states.map(({ pool }) => pool))
   for (const pool of new Set([...known, ...keys.keys()])) {
     if (memory.poolsByNumber.has(pool)) {
@@ -209,7 +210,7 @@ async function checkPools(
   progress: Progress,
 ): Promise<void> {
   const pools = [...memory.pools.all()]
-  let of = index === undefined ? pools.length : countSegments(pools, index)
+  let of = index?.states.reduce((sum, { segments }) => sum + segments.length, 0) ?? pools.length
   let done = 0
   for (const pool of pools) {
     const state = index?.states.find(one => one.pool === pool.number)
@@ -229,11 +230,6 @@ async function checkPools(
     // The probe has read every page of the index, but LMDB may still reject one during a lookup.
     await tryRead(folder.paths.index, report, () => checkPoolFolder(check, report, onSegment))
   }
-}
-
-function countSegments(pools: readonly Pool[], { states }: ReadIndex): number {
-  const numbers = new Set(pools.map(({ number }) => number))
-  return states.reduce((sum, state) => sum + (numbers.has(state.pool) ? state.segments.length : 0), 0)
 }
 
 /** The next start removes folders of deleted and unknown pools. */
