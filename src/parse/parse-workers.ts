@@ -30,8 +30,6 @@ export interface ParseWorkersData {
   readonly started: Int32Array
 }
 
-export type ParseWorkers = ReturnType<typeof startParseWorkers>
-
 /**
  * Starts the parse workers, one thread per core: parsing is the largest share of the work for an
  * ack, and the system balances the rest. The first thread starts now. Another one starts when a
