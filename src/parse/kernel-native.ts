@@ -18,7 +18,7 @@ import {
 
 /** See native/kernel_calls.cpp. */
 interface NativeParse {
-  makeKernel(properties: string[], columns: Int32Array, key: Int32Array | null, deletes: boolean): object
+  makeKernel(properties: string[], columns: Int32Array, key: Int32Array, deletes: boolean): object
   parse(kernel: object, slab: Uint8Array, table: Float64Array, from: number, to: number): NativeParsed
   writeBatch(kernel: object, into: Uint8Array): void
 }
@@ -28,9 +28,7 @@ interface NativeParsed extends Omit<Parsed, 'batch'> {
   readonly batchBytes: number
 }
 
-/**
- * Makes native kernels; undefined where they are not wanted, or the native module was not built.
- */
+/** Makes native kernels; undefined where they are not wanted or were not built. */
 export function tryNativeKernel(kernel?: KernelChoice): MakeKernel | undefined {
   const native = tryNative<NativeParse>(kernel)
   if (native === undefined) return undefined
@@ -43,7 +41,7 @@ function bind(native: NativeParse, schema: PoolSchema, kind: RequestKind, alloca
   const { columns, key } = deletes ? deleteSchema(schema) : schema
   const properties = columns.map(column => column.jsonProperty)
   const words = columns.flatMap(column => [COLUMN_TYPE[column.type].number, column.required ? 1 : 0])
-  const keyColumns = key === null ? null : Int32Array.from(key.columns)
+  const keyColumns = Int32Array.from(key?.columns ?? [])
   const kernel = native.makeKernel(properties, Int32Array.from(words), keyColumns, deletes)
   return {
     parse(slab, table, from, to) {

@@ -13,10 +13,7 @@ export interface ParseTaskGroup {
   readonly kind: 'post' | 'delete'
   readonly pool: number
   readonly version: number
-  /**
-   * The PoolSchema as JSON in UTF-8. Shared memory is cheap to pass with every task; a worker
-   * decodes it once.
-   */
+  /** The PoolSchema as JSON in UTF-8, in shared memory. A worker decodes it once. */
   readonly schema: SharedArrayBuffer
   readonly from: number
   readonly to: number
@@ -33,10 +30,7 @@ export interface ParseTask {
   /** REQUEST_WORDS per request (kernel.ts). */
   readonly table: Float64Array
   readonly groups: readonly ParseTaskGroup[]
-  /**
-   * Memory for the batches that the task will probably make, in their order. The worker owns it
-   * now.
-   */
+  /** Memory for the batches that the task will probably make. The worker owns it now. */
   readonly buffers?: readonly SharedArrayBuffer[]
   /** The bodies come from the log: no record headers are written. */
   readonly isReplay?: boolean
@@ -60,15 +54,9 @@ export interface ParseResult {
   readonly batches: readonly ParsedBatch[]
   /** OUTCOME_WORDS per request of the task. */
   readonly outcomes: Int32Array
-  /**
-   * ERROR_WORDS per event error. The request is a row of the task's table. Ordered by request, then
-   * event.
-   */
+  /** ERROR_WORDS per event error, by request of the task's table, then event. */
   readonly errors: Int32Array
-  /**
-   * Bytes of each request's record in the log: header and body, without the bitmap. It is 0 for a
-   * request that is not logged.
-   */
+  /** Bytes of each request's log record without its bitmap; 0 where it is not logged. */
   readonly recordBytes: Int32Array
   /** By request: the memory of a log record outside the task's slab, that of an inflated body. */
   readonly ownRecords: ReadonlyMap<number, SharedArrayBuffer>

@@ -10,16 +10,16 @@ describe.skipIf(nativeModule === undefined)('native module', () => {
 
   test.each([
     ['nothing', []],
-    ['properties that are no array', ['a', EMPTY, null, false]],
-    ['a property that is no string', [[1], Int32Array.of(1, 0), null, false]],
-    ['columns of another length', [['a'], EMPTY, null, false]],
-    ['columns of another type', [['a'], Float64Array.of(1, 0), null, false]],
-    ['an unknown column type', [['a'], Int32Array.of(11, 0), null, false]],
+    ['properties that are no array', ['a', EMPTY, EMPTY, false]],
+    ['a property that is no string', [[1], Int32Array.of(1, 0), EMPTY, false]],
+    ['columns of another length', [['a'], EMPTY, EMPTY, false]],
+    ['columns of another type', [['a'], Float64Array.of(1, 0), EMPTY, false]],
+    ['an unknown column type', [['a'], Int32Array.of(11, 0), EMPTY, false]],
     ['a key that is no array', [['a'], Int32Array.of(1, 1), 'a', false]],
     ['a key column that is not there', [['a'], Int32Array.of(1, 1), Int32Array.of(1), false]],
     ['a key column that may be null', [['a'], Int32Array.of(1, 0), Int32Array.of(0), false]],
     ['a JSON key column', [['a'], Int32Array.of(10, 1), Int32Array.of(0), false]],
-    ['a meaning that is no boolean', [[], EMPTY, null, 1]],
+    ['a meaning that is no boolean', [[], EMPTY, EMPTY, 1]],
   ])('makeKernel refuses %s', (_, words) => {
     expect(() => native.makeKernel(...words)).toThrow(TypeError)
   })
@@ -39,7 +39,7 @@ describe.skipIf(nativeModule === undefined)('native module', () => {
     ['rows backwards', ['kernel', new Uint8Array(8), new Float64Array(2 * REQUEST_WORDS), 2, 1]],
     ['rows that are no numbers', ['kernel', new Uint8Array(8), new Float64Array(2 * REQUEST_WORDS), '0', 1]],
   ])('parse refuses %s', (_, words) => {
-    const kernel = native.makeKernel([], EMPTY, null, false)
+    const kernel = native.makeKernel([], EMPTY, EMPTY, false)
     const call = words.map(word => (word === 'kernel' ? kernel : word))
     expect(() => native.parse(...call)).toThrow(TypeError)
   })
@@ -65,7 +65,7 @@ describe.skipIf(nativeModule === undefined)('native module', () => {
   })
 
   test('writeBatch refuses another size, no parse before it, and a second time', () => {
-    const kernel = native.makeKernel([], EMPTY, null, false)
+    const kernel = native.makeKernel([], EMPTY, EMPTY, false)
     expect(() => native.writeBatch(kernel, new Uint8Array(88))).toThrow(TypeError)
     const { batchBytes } = native.parse(kernel, new Uint8Array(0), new Float64Array(0), 0, 0) as {
       batchBytes: number

@@ -1,5 +1,6 @@
-// Columns that grow by rows. A row is written in place and counts only once the kernel goes on at
-// the next one. The kernel takes back an event or a whole request by going on at a smaller row.
+// Columns that grow by rows, and the batch that they become. A row is written in place and counts
+// only once the kernel goes on at the next one. The kernel takes back an event or a whole request
+// by going on at a smaller row.
 #pragma once
 #include "bytes.h"
 #include "schema.h"
@@ -86,6 +87,33 @@ struct PayloadBuilder {
     from.data[row] = data;
     offsets.data[row + 1] = offsets.data[row] + static_cast<int32_t>(bytes);
   }
+};
+
+// The places of all buffers in a batch, computed before the batch's memory is allocated.
+class Layout {
+ public:
+  Layout(uint32_t rows, const PayloadBuilder& payload, const Builder& key, const std::vector<Builder>& columns);
+
+  // Bytes of the whole batch.
+  size_t bytes() const { return end_; }
+
+  // Writes every byte, gaps included.
+  void write(uint8_t* out) const;
+
+ private:
+  struct Place {
+    Kind kind;
+    size_t nulls, validity, offsets, data, data_bytes;
+  };
+  size_t place(size_t bytes);
+  void add(const Builder& column);
+  void write_column(uint8_t* out, const Place& at, const Builder& column) const;
+
+  uint32_t rows_;
+  const PayloadBuilder& payload_;
+  std::vector<const Builder*> columns_;
+  std::vector<Place> places_;  // payload first, then those of columns_
+  size_t end_;
 };
 
 }  // namespace weir

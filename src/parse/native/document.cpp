@@ -1,7 +1,6 @@
 // Indexing a body, and the check of its escapes.
 #include "document.h"
 
-#include "escapes.h"
 #include "schema.h"
 #include "simdjson.h"
 

@@ -70,4 +70,12 @@ inline Text source_of(const Document& document, uint32_t begin, uint32_t end) {
   return {reinterpret_cast<const char*>(first), static_cast<uint32_t>(last - first)};
 }
 
+// True where each backslash in [at, end) begins a valid escape, and each escaped surrogate is one
+// half of a pair. The walk refuses backslashes outside strings.
+bool escapes_valid(const uint8_t* at, const uint8_t* end);
+
+// Decodes a string of valid escapes into `out`, which has room for `bytes` bytes. Returns how many
+// it wrote.
+size_t unescape(const char* from, size_t bytes, uint8_t* out);
+
 }  // namespace weir

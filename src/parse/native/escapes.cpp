@@ -1,8 +1,6 @@
 // Escapes are checked once for a whole body, so that strings that no column reads need no check of
 // their own.
-#include "escapes.h"
-
-#include <cstring>
+#include "document.h"
 
 namespace weir {
 

@@ -10,6 +10,9 @@
 
 namespace weir {
 
+static const char outside_slab[] = "parse: a request, or its bits, lies outside the slab";
+static const char too_large[] = "parse: a batch holds at most 2 GiB";
+
 Kernel::Kernel(PoolSchema schema)
     : schema_(std::move(schema)), paths_(schema_), walk_(paths_), document_(thread_document()), key_(Kind::binary) {
   for (const SchemaColumn& column : schema_.columns) columns_.emplace_back(kind_of(column.type));
@@ -29,7 +32,7 @@ void Kernel::truncate(uint32_t rows) {
   rows_ = rows;
 }
 
-ParseStatus Kernel::parse(const uint8_t* slab, size_t slab_bytes, const double* table, size_t requests) {
+const char* Kernel::parse(const uint8_t* slab, size_t slab_bytes, const double* table, size_t requests) {
   layout_.reset();
   outcomes_.size = errors_.size = 0;
   reserve_rows(1);
@@ -37,19 +40,19 @@ ParseStatus Kernel::parse(const uint8_t* slab, size_t slab_bytes, const double* 
   size_t body_bytes = 0;
   for (size_t index = 0; index < requests; index++) {
     Request request;
-    ParseStatus status = read_request(slab, slab_bytes, table + index * request_words, &request);
-    if (status != ParseStatus::ok) return status;
+    const char* mistake = read_request(slab, slab_bytes, table + index * request_words, &request);
+    if (mistake != nullptr) return mistake;
     // Offsets are 32 bits wide, and no column holds more bytes than the bodies.
-    if ((body_bytes += request.bytes) > INT_MAX / 2) return ParseStatus::batch_too_large;
+    if ((body_bytes += request.bytes) > INT_MAX / 2) return too_large;
     request.index = static_cast<int32_t>(index);
-    status = parse_request(request);
-    if (status != ParseStatus::ok) return status;
+    mistake = parse_request(request);
+    if (mistake != nullptr) return mistake;
   }
   static const std::vector<Builder> none;  // a batch of deletes has no column of the schema
   layout_ = std::make_unique<Layout>(rows_, payload_, key_, schema_.deletes ? none : columns_);
-  if (layout_->bytes() <= INT_MAX) return ParseStatus::ok;
+  if (layout_->bytes() <= INT_MAX) return nullptr;
   layout_.reset();
-  return ParseStatus::batch_too_large;
+  return too_large;
 }
 
 // A whole number of [0, max].
@@ -59,34 +62,34 @@ static bool whole(double value, size_t max, size_t* out) {
   return static_cast<double>(*out) == value;
 }
 
-ParseStatus Kernel::read_request(const uint8_t* slab, size_t slab_bytes, const double* row,
-                               Request* request) const {
+const char* Kernel::read_request(const uint8_t* slab, size_t slab_bytes, const double* row,
+                                 Request* request) const {
   size_t offset, flags;
   if (!whole(row[request_offset], slab_bytes, &offset) ||
       !whole(row[request_bytes], slab_bytes - offset, &request->bytes) ||
       !whole(row[request_flags], INT_MAX, &flags) || !(row[request_received_at] > -9e15) ||
       !(row[request_received_at] < 9e15))
-    return ParseStatus::request_outside_slab;
+    return outside_slab;
   request->body = slab + offset;
   request->all_or_nothing = (flags & flag_all_or_nothing) != 0;
   request->received_at_micros = static_cast<int64_t>(row[request_received_at]);
   request->bits = nullptr;
   request->bits_bytes = 0;
-  if (row[request_bits] == -1) return ParseStatus::ok;
-  if (!whole(row[request_bits], slab_bytes, &offset)) return ParseStatus::bits_outside_slab;
+  if (row[request_bits] == -1) return nullptr;
+  if (!whole(row[request_bits], slab_bytes, &offset)) return outside_slab;
   request->bits = slab + offset;
   request->bits_bytes = slab_bytes - offset;
-  return ParseStatus::ok;
+  return nullptr;
 }
 
-ParseStatus Kernel::parse_request(const Request& request) {
+const char* Kernel::parse_request(const Request& request) {
   const uint32_t rows_before = rows_;
   const size_t errors_before = errors_.size;
   uint32_t events = 0;
   bool undecided = true;
   if (document_.index(request.body, request.bytes)) {
-    ParseStatus status = parse_document(request, &events, &undecided);
-    if (status != ParseStatus::ok) return status;
+    const char* mistake = parse_document(request, &events, &undecided);
+    if (mistake != nullptr) return mistake;
   }
   if (undecided) errors_.size = errors_before;
   bool nothing = undecided || (request.all_or_nothing && errors_.size > errors_before);
@@ -95,15 +98,15 @@ ParseStatus Kernel::parse_request(const Request& request) {
   outcomes_.push(static_cast<int32_t>(rows_ - rows_before));
   outcomes_.push(undecided ? document_undecided : 0);
   outcomes_.push(-1);
-  return ParseStatus::ok;
+  return nullptr;
 }
 
 // Parses all events of the document. `undecided` stays true unless every structural index was
 // passed and found in order.
-ParseStatus Kernel::parse_document(const Request& request, uint32_t* events, bool* undecided) {
+const char* Kernel::parse_document(const Request& request, uint32_t* events, bool* undecided) {
   uint32_t place = 0;
   uint8_t first = *document_.at(0);
-  if (first != '{' && first != '[') return ParseStatus::ok;
+  if (first != '{' && first != '[') return nullptr;
   const uint32_t depth = first == '[' ? 1 : 0;
   place += depth;
   bool more = first == '{' || *document_.at(place) != ']';
@@ -114,17 +117,17 @@ ParseStatus Kernel::parse_document(const Request& request, uint32_t* events, boo
   const size_t objects_max = first == '{' ? 1 : document_.count() / 3 + 1;
   reserve_rows(rows_ + (objects_max < events_max ? objects_max : events_max));
   while (more) {
-    if (*events == events_max) return ParseStatus::ok;
-    if (request.bits != nullptr && *events / 8 >= request.bits_bytes) return ParseStatus::bits_outside_slab;
-    if (!parse_event(request, *events, place, depth)) return ParseStatus::ok;
+    if (*events == events_max) return nullptr;
+    if (request.bits != nullptr && *events / 8 >= request.bits_bytes) return outside_slab;
+    if (!parse_event(request, *events, place, depth)) return nullptr;
     *events += 1;
     if (first == '{') break;
     uint8_t c = *document_.at(place++);
-    if (c != ',' && c != ']') return ParseStatus::ok;
+    if (c != ',' && c != ']') return nullptr;
     more = c == ',';
   }
   *undecided = place != document_.count();
-  return ParseStatus::ok;
+  return nullptr;
 }
 
 // Parses one event into a row or an error. Returns false where the request is undecided.
@@ -162,9 +165,7 @@ int32_t Kernel::set_row(const Request& request, int32_t* column) {
     *column = static_cast<int32_t>(index);
     return error;
   }
-  if (!schema_.has_key) key_.end_bytes(rows_);
-  else if (!set_key(schema_, columns_, request.received_at_micros, key_, rows_)) return error_undecided;
-  return 0;
+  return set_key(schema_, columns_, request.received_at_micros, key_, rows_) ? 0 : error_undecided;
 }
 
 void Kernel::report(const Request& request, uint32_t event, int32_t word, int32_t column) {

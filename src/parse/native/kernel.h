@@ -2,21 +2,17 @@
 // the thread that made it may use it.
 #pragma once
 #include "builders.h"
-#include "layout.h"
 #include "walk.h"
 
 namespace weir {
-
-enum class ParseStatus { ok, request_outside_slab, bits_outside_slab, batch_too_large };
 
 class Kernel {
  public:
   explicit Kernel(PoolSchema schema);
 
-  // Parses `requests` rows of `table` (request_words each). A status other than ok is a mistake of
-  // the caller. The slab must not change until write_batch has returned, because it copies the
-  // payloads from there.
-  ParseStatus parse(const uint8_t* slab, size_t slab_bytes, const double* table, size_t requests);
+  // Parses `requests` rows of `table` (request_words each). Returns the caller's mistake or null.
+  // The slab must not change until write_batch has returned: it copies the payloads from there.
+  const char* parse(const uint8_t* slab, size_t slab_bytes, const double* table, size_t requests);
 
   // Results of the last call of parse.
   const Buffer<int32_t>& outcomes() const { return outcomes_; }
@@ -41,9 +37,9 @@ class Kernel {
     int32_t index;
   };
 
-  ParseStatus read_request(const uint8_t* slab, size_t slab_bytes, const double* row, Request* request) const;
-  ParseStatus parse_request(const Request& request);
-  ParseStatus parse_document(const Request& request, uint32_t* events, bool* undecided);
+  const char* read_request(const uint8_t* slab, size_t slab_bytes, const double* row, Request* request) const;
+  const char* parse_request(const Request& request);
+  const char* parse_document(const Request& request, uint32_t* events, bool* undecided);
   bool parse_event(const Request& request, uint32_t event, uint32_t& place, uint32_t depth);
   int32_t set_row(const Request& request, int32_t* column);
   void reserve_rows(size_t rows);

@@ -7,7 +7,6 @@
 #include "../../util/native/typed_array.h"
 
 using weir::Kernel;
-using weir::ParseStatus;
 
 // It tells kernels from every other wrapped object.
 static const napi_type_tag kernel_tag = {0x77656972206b6572ull, 0x6e656c2063757421ull};
@@ -61,27 +60,19 @@ static bool read_key(const weir::PoolSchema& schema, const Array<int32_t>& key) 
   return true;
 }
 
-// makeKernel(properties: string[], columns: Int32Array (type, required per column), key: Int32Array
-// | null, deletes: boolean): a kernel.
+// makeKernel(properties: string[], columns: Int32Array (type, required per column), key:
+// Int32Array, deletes: boolean): a kernel. A pool without a unique id has an empty key.
 static napi_value make_kernel(napi_env env, napi_callback_info info) {
   size_t count = 4;
   napi_value arguments[4], made;
   Array<int32_t> words, key;
   weir::PoolSchema schema;
-  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count < 4)
-    return refuse(env, "makeKernel takes properties, columns, key and deletes");
-  if (!read_array(env, arguments[1], napi_int32_array, words) || !read_columns(env, arguments[0], words, &schema))
-    return refuse(env, "makeKernel: properties are strings, columns their types");
-  napi_valuetype key_type;
-  if (napi_typeof(env, arguments[2], &key_type) != napi_ok) return refuse(env, "makeKernel: no key");
-  schema.has_key = key_type != napi_null;
-  if (schema.has_key) {
-    if (!read_array(env, arguments[2], napi_int32_array, key) || !read_key(schema, key))
-      return refuse(env, "makeKernel: a key names required columns of its schema");
-    schema.key.assign(key.data, key.data + key.size);
-  }
-  if (napi_get_value_bool(env, arguments[3], &schema.deletes) != napi_ok)
-    return refuse(env, "makeKernel: deletes is a boolean");
+  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count < 4 ||
+      !read_array(env, arguments[1], napi_int32_array, words) || !read_columns(env, arguments[0], words, &schema) ||
+      !read_array(env, arguments[2], napi_int32_array, key) || !read_key(schema, key) ||
+      napi_get_value_bool(env, arguments[3], &schema.deletes) != napi_ok)
+    return refuse(env, "makeKernel takes properties, their types, a key of required columns and a boolean");
+  schema.key.assign(key.data, key.data + key.size);
   if (napi_create_object(env, &made) != napi_ok || napi_type_tag_object(env, made, &kernel_tag) != napi_ok)
     return refuse(env, "makeKernel: no object");
   Kernel* kernel = new Kernel(std::move(schema));
@@ -116,14 +107,6 @@ static napi_value results(napi_env env, const Kernel& kernel) {
   return result;
 }
 
-static const char* describe(ParseStatus status) {
-  switch (status) {
-    case ParseStatus::request_outside_slab: return "parse: a request lies outside the slab";
-    case ParseStatus::bits_outside_slab: return "parse: a request's bits lie outside the slab";
-    default: return "parse: a batch holds at most 2 GiB";
-  }
-}
-
 // parse(kernel, slab: Uint8Array, table: Float64Array, from: number, to: number): {batchBytes,
 // outcomes, errors}. writeBatch must follow before the slab changes, because it copies the payloads
 // from there.
@@ -133,20 +116,17 @@ static napi_value parse(napi_env env, napi_callback_info info) {
   Array<uint8_t> slab;
   Array<double> table;
   int64_t from, to;
-  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count < 5)
-    return refuse(env, "parse takes kernel, slab, table, from and to");
-  Kernel* kernel = unwrap(env, arguments[0]);
-  if (kernel == nullptr) return refuse(env, "parse: not a kernel");
-  if (!read_array(env, arguments[1], napi_uint8_array, slab)) return refuse(env, "parse: the slab is a Uint8Array");
-  if (!read_array(env, arguments[2], napi_float64_array, table)) return refuse(env, "parse: the table is a Float64Array");
-  if (napi_get_value_int64(env, arguments[3], &from) != napi_ok ||
-      napi_get_value_int64(env, arguments[4], &to) != napi_ok)
-    return refuse(env, "parse: from and to are numbers");
-  if (from < 0 || to < from || static_cast<uint64_t>(to) > table.size / weir::request_words)
-    return refuse(env, "parse: from and to are rows of the table");
-  ParseStatus status = kernel->parse(slab.data, slab.size, table.data + from * weir::request_words, to - from);
-  if (status == ParseStatus::ok) return results(env, *kernel);
-  napi_throw_range_error(env, nullptr, describe(status));
+  Kernel* kernel;
+  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count < 5 ||
+      (kernel = unwrap(env, arguments[0])) == nullptr || !read_array(env, arguments[1], napi_uint8_array, slab) ||
+      !read_array(env, arguments[2], napi_float64_array, table) ||
+      napi_get_value_int64(env, arguments[3], &from) != napi_ok ||
+      napi_get_value_int64(env, arguments[4], &to) != napi_ok || from < 0 || to < from ||
+      static_cast<uint64_t>(to) > table.size / weir::request_words)
+    return refuse(env, "parse takes a kernel, a slab, a table and rows of it");
+  const char* mistake = kernel->parse(slab.data, slab.size, table.data + from * weir::request_words, to - from);
+  if (mistake == nullptr) return results(env, *kernel);
+  napi_throw_range_error(env, nullptr, mistake);
   return nullptr;
 }
 
@@ -156,13 +136,11 @@ static napi_value write_batch(napi_env env, napi_callback_info info) {
   size_t count = 2;
   napi_value arguments[2];
   Array<uint8_t> into;
-  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count < 2)
-    return refuse(env, "writeBatch takes a kernel and an array");
-  Kernel* kernel = unwrap(env, arguments[0]);
-  if (kernel == nullptr) return refuse(env, "writeBatch: not a kernel");
-  if (!read_array(env, arguments[1], napi_uint8_array, into) || !kernel->has_batch() ||
-      into.size != kernel->batch_bytes())
-    return refuse(env, "writeBatch: the array has not the size of the last batch");
+  Kernel* kernel;
+  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count < 2 ||
+      (kernel = unwrap(env, arguments[0])) == nullptr || !read_array(env, arguments[1], napi_uint8_array, into) ||
+      !kernel->has_batch() || into.size != kernel->batch_bytes())
+    return refuse(env, "writeBatch takes a kernel and an array of the size of its last batch");
   kernel->write_batch(into.data);
   return nullptr;
 }

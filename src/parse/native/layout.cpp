@@ -1,6 +1,6 @@
-// The bytes of a batch: the header, then validity, offsets and data of each column, each on a
-// multiple of 8.
-#include "layout.h"
+// The bytes of a batch (format/batch.md): the header, then validity, offsets and data of each
+// column, each on a multiple of 8.
+#include "builders.h"
 
 namespace weir {
 

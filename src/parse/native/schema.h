@@ -24,11 +24,9 @@ constexpr int32_t error_not_object = 1, error_missing = 2, error_wrong_type = 3,
 constexpr int32_t found_nothing = 0, found_null = 1, found_boolean = 2, found_number = 3, found_string = 4,
                   found_object = 5, found_array = 6;
 
-// Words of the request table and of outcomes (kernel.ts), DOCUMENT.undecided, and limits
-// (util/limits.ts).
+// Words of the request table (kernel.ts), DOCUMENT.undecided, and limits (util/limits.ts).
 constexpr size_t request_words = 5, request_offset = 0, request_bytes = 1, request_flags = 2,
                  request_received_at = 3, request_bits = 4;
-constexpr size_t outcome_words = 4, error_words = 4;
 constexpr int32_t flag_all_or_nothing = 1, document_undecided = 1;
 constexpr size_t body_bytes_max = 1048320, events_max = 500, depth_max = 1024, key_part_bytes_max = 200;
 constexpr int32_t key_received_at = -1;
@@ -41,8 +39,7 @@ struct SchemaColumn {
 
 struct PoolSchema {
   std::vector<SchemaColumn> columns;
-  bool has_key = false;
-  std::vector<int32_t> key;  // indexes into columns, or key_received_at
+  std::vector<int32_t> key;  // indexes into columns, or key_received_at; empty for no key
   bool deletes = false;      // bodies of DELETE: the batch has no column of the schema
 };
 

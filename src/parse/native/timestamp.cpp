@@ -1,5 +1,5 @@
 // Timestamps and dates by hand: the grammar is small and fixed, and one is read for every event.
-#include "timestamp.h"
+#include "number.h"
 
 namespace weir {
 

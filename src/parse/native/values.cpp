@@ -5,8 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "escapes.h"
-#include "timestamp.h"
+#include "number.h"
 
 namespace weir {
 

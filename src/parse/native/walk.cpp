@@ -4,7 +4,6 @@
 // behind the body may stand nowhere, so each loop ends.
 #include "walk.h"
 
-#include "escapes.h"
 #include "number.h"
 
 namespace weir {

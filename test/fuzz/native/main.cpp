@@ -33,7 +33,6 @@ static PoolSchema make_schema(bool required, bool deletes) {
   schema.columns.push_back({Type::string, true, "id"});
   schema.columns.push_back({Type::timestamp, true, "time"});
   schema.columns.push_back({Type::json, false, "a"});
-  schema.has_key = true;
   schema.deletes = deletes;
   schema.key = {weir::key_received_at, weir::type_count, weir::type_count + 1};
   return schema;
@@ -43,7 +42,7 @@ static size_t parse(Kernel& kernel, const Bytes& body, int flags) {
   uint8_t* slab = static_cast<uint8_t*>(std::malloc(body.size() + 1));
   if (!body.empty()) std::memcpy(slab + 1, body.data(), body.size());
   double row[weir::request_words] = {1, static_cast<double>(body.size()), static_cast<double>(flags), 1.7e12, -1};
-  if (kernel.parse(slab, body.size() + 1, row, 1) != weir::ParseStatus::ok) std::abort();
+  if (kernel.parse(slab, body.size() + 1, row, 1) != nullptr) std::abort();
   std::vector<uint8_t> batch(kernel.batch_bytes());
   kernel.write_batch(batch.data());
   std::free(slab);
