@@ -1,7 +1,6 @@
 // Lowers the priority of threads, so that flushes and queries use the processor time that acks
-// leave.
-// Reads a thread's processor time. Limits the arenas of glibc's malloc. Ends a process with its
-// parent.
+// leave. Reads a thread's processor time. Limits the arenas of glibc's malloc. Ends a process with
+// its parent.
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -23,21 +22,18 @@
 
 // On Linux PRIO_PROCESS with 0 means the calling thread. It adds, because Weir itself may run at a
 // nice value.
-static bool add_nice(int nice) { return setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + nice) == 0; }
+static void add_nice(int nice) { setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + nice); }
 
-// niceThread(nice: number): boolean. Adds to the calling thread's nice value. Returns false where
-// the system refuses.
+// niceThread(nice: number). Adds to the calling thread's nice value.
 static napi_value nice_thread(napi_env env, napi_callback_info info) {
   size_t count = 1;
-  napi_value argument, result;
+  napi_value argument;
   int32_t nice = 0;
   napi_get_cb_info(env, info, &count, &argument, nullptr, nullptr);
-  if (count < 1 || napi_get_value_int32(env, argument, &nice) != napi_ok) {
+  if (count < 1 || napi_get_value_int32(env, argument, &nice) != napi_ok)
     napi_throw_type_error(env, nullptr, "niceThread takes a number");
-    return nullptr;
-  }
-  napi_get_boolean(env, add_nice(nice), &result);
-  return result;
+  else add_nice(nice);
+  return nullptr;
 }
 
 // A barrier for all threads of libuv's pool. Each waits until all have come, so no thread comes
@@ -48,11 +44,8 @@ struct Gathering {
   int32_t wanted = 0;
   int32_t nice = 0;
   std::chrono::steady_clock::time_point until;
-  // Written by the pool's threads.
-  int32_t came = 0;
-  int32_t refused = 0;
-  // Written by the calling thread.
-  int32_t done = 0;
+  int32_t came = 0;  // written by the pool's threads
+  int32_t done = 0;  // written by the calling thread
   napi_deferred deferred = nullptr;
 };
 
@@ -65,7 +58,7 @@ struct GatherWork {
 static void gather_execute(napi_env, void* data) {
   Gathering& here = *static_cast<GatherWork*>(data)->gathering;
   std::unique_lock<std::mutex> lock(here.mutex);
-  if (!add_nice(here.nice)) here.refused++;
+  add_nice(here.nice);
   if (++here.came >= here.wanted) here.all_came.notify_all();
   here.all_came.wait_until(lock, here.until, [&] { return here.came >= here.wanted; });
 }
@@ -76,9 +69,9 @@ static void gather_complete(napi_env env, napi_status, void* data) {
   Gathering& here = *work->gathering;
   napi_delete_async_work(env, work->work);
   if (++here.done < here.wanted) return;
-  napi_value refused;
-  napi_create_int32(env, here.refused + std::max(0, here.wanted - here.came), &refused);
-  napi_resolve_deferred(env, here.deferred, refused);
+  napi_value nothing;
+  napi_get_undefined(env, &nothing);
+  napi_resolve_deferred(env, here.deferred, nothing);
 }
 
 // The size of the pool, as libuv reads it for the first work item of a process.
@@ -87,9 +80,8 @@ static int32_t pool_threads() {
   return text == nullptr ? 4 : std::clamp(atoi(text), 1, 1024);
 }
 
-// nicePool(nice: number, msMax: number): Promise<number>. Adds to the nice value of each thread of
+// nicePool(nice: number, msMax: number): Promise<void>. Adds to the nice value of each thread of
 // libuv's pool; threads that they start inherit it. They wait for each other at most `msMax`.
-// Resolves with the number of threads that the system refused or that did not come.
 static napi_value nice_pool(napi_env env, napi_callback_info info) {
   size_t count = 2;
   napi_value arguments[2], name, promise;
@@ -122,12 +114,11 @@ static napi_value thread_cpu_ms(napi_env env, napi_callback_info info) {
   return result;
 }
 
-// dieWithParent(): boolean. The kernel sends SIGKILL to this process when the thread that started
-// it ends. Returns false where the system refuses. The caller checks that the parent lives still.
-static napi_value die_with_parent(napi_env env, napi_callback_info) {
-  napi_value result;
-  napi_get_boolean(env, prctl(PR_SET_PDEATHSIG, SIGKILL) == 0, &result);
-  return result;
+// dieWithParent(). The kernel sends SIGKILL to this process when the thread that started it ends.
+// The caller checks that the parent lives still.
+static napi_value die_with_parent(napi_env, napi_callback_info) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  return nullptr;
 }
 
 // By default glibc makes up to eight arenas per core, and memory that one thread frees in its arena
