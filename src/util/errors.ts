@@ -48,9 +48,7 @@ export class CannotRun extends Error {
   override readonly name = 'CannotRun'
 }
 
-/**
- * A stage cannot serve now (disk full, log poisoned, flush failed). Clients get 503 or UNAVAILABLE.
- */
+/** A stage cannot serve now, such as for a full disk. Clients get 503 or UNAVAILABLE. */
 export class Unavailable extends Error {
   override readonly name = 'Unavailable'
   readonly code: string
@@ -72,10 +70,7 @@ export class BodyBroken extends Error {
   }
 }
 
-/**
- * The caller's application was deleted, or its secret, token or scope was taken away, after its
- * request began. Clients get the refusal that their next request gets.
- */
+/** The caller lost its access after its request began. Clients get what their next one gets. */
 export class AccessEnded extends Error {
   override readonly name = 'AccessEnded'
   readonly refusal: Refusal
@@ -105,10 +100,7 @@ export class SegmentDamaged extends Error {
 /** The segment's file can be read, and is not what was written. */
 export const CHECKSUM_DIFFERS = 'its bytes do not match their checksum'
 
-/**
- * The index and its segments disagree: rows without their keys, or deleted rows that no flush
- * deleted. Nothing was changed.
- */
+/** Index and segments disagree: rows without keys, or wrong deleted rows. Nothing was changed. */
 export class SegmentsDisagree extends Error {
   override readonly name = 'SegmentsDisagree'
   /** Numbers of the segments. */
@@ -120,69 +112,37 @@ export class SegmentsDisagree extends Error {
   }
 }
 
+/** Errors that are of their class again on the other side of a thread or a process. */
+const CROSSING = [Damaged, CannotRun, Unavailable, BodyBroken, SegmentDamaged, SegmentsDisagree]
+
+/** The fields of those errors, and of an error of the disk. */
+const FACTS = ['code', 'syscall', 'file', 'offset', 'segments'] as const
+
 /** An error in the form in which it crosses threads. */
 export interface WireError {
   readonly name: string
   readonly message: string
   readonly stack: string | undefined
-  readonly code: string | undefined
-  /** That of an error of the disk. */
-  readonly syscall: string | undefined
-  readonly file: string | undefined
-  readonly offset: number | undefined
-  readonly segments: readonly number[] | undefined
+  readonly facts: Readonly<Record<string, unknown>>
 }
 
-/** Packs an error for another thread: name, message, stack, code and place. */
+/** Packs an error for another thread. */
 export function toWire(error: unknown): WireError {
   const e = error instanceof Error ? error : new Error(String(error))
-  const more = e as { code?: unknown; syscall?: unknown; file?: unknown; offset?: unknown }
-  const segments = e instanceof SegmentsDisagree ? e.segments : undefined
-  return {
-    name: e.name,
-    message: e.message,
-    stack: e.stack,
-    code: typeof more.code === 'string' ? more.code : undefined,
-    syscall: typeof more.syscall === 'string' ? more.syscall : undefined,
-    file: typeof more.file === 'string' ? more.file : undefined,
-    offset: typeof more.offset === 'number' ? more.offset : undefined,
-    segments,
+  const facts: Record<string, unknown> = {}
+  for (const fact of FACTS) {
+    const value = (e as Partial<Record<typeof fact, unknown>>)[fact]
+    if (typeof value === 'string' || typeof value === 'number' || Array.isArray(value)) facts[fact] = value
   }
+  return { name: e.name, message: e.message, stack: e.stack, facts }
 }
 
 /** The typed error again, with the stack of the thread where it happened. */
-export function fromWire(wire: WireError): Error {
-  const error = ofKind(wire)
-  if (wire.stack !== undefined) error.stack = wire.stack
-  return error
-}
-
-function ofKind(wire: WireError): Error {
-  switch (wire.name) {
-    case 'Damaged':
-      return keepMessage(new Damaged(wire.file ?? '?', wire.offset ?? 0, ''), wire.message)
-    case 'CannotRun':
-      return new CannotRun(wire.message)
-    case 'Unavailable':
-      return new Unavailable(wire.code ?? 'unavailable', wire.message)
-    case 'BodyBroken':
-      return new BodyBroken(wire.code ?? 'broken_body', wire.message)
-    case 'SegmentDamaged':
-      return keepMessage(new SegmentDamaged(wire.file ?? '?', ''), wire.message)
-    case 'SegmentsDisagree':
-      return new SegmentsDisagree(wire.segments ?? [], wire.message)
-    default: {
-      const error = new Error(wire.message)
-      error.name = wire.name
-      if (wire.code !== undefined) Object.assign(error, { code: wire.code })
-      return wire.syscall === undefined ? error : Object.assign(error, { syscall: wire.syscall })
-    }
-  }
-}
-
-function keepMessage<E extends Error>(error: E, message: string): E {
-  error.message = message
-  return error
+export function fromWire({ name, message, stack, facts }: WireError): Error {
+  const error = new Error(message)
+  const kind = CROSSING.find(one => one.name === name)
+  if (kind !== undefined) Object.setPrototypeOf(error, kind.prototype)
+  return Object.assign(error, { name }, facts, stack === undefined ? {} : { stack })
 }
 
 /**
@@ -197,8 +157,8 @@ export function isUnreadable(error: unknown, source: string): boolean {
 }
 
 /**
- * The error of reading `file`: Damaged with the file's name where the disk cannot read it, else the
- * error itself. The system's error does not name the file (`EIO: i/o error, read`).
+ * Damaged with the file's name where the disk cannot read it, else the error itself. The system's
+ * error does not name the file (`EIO: i/o error, read`).
  */
 export function asDamage(error: unknown, file: string): unknown {
   return isUnreadable(error, file) ? new Damaged(file, 0, (error as Error).message) : error

@@ -19,10 +19,7 @@ import { CannotRun } from './errors.ts'
 let armedPoint = ''
 let countdown = 0
 
-/**
- * Arms the crash point `spec` (`name`, `name:nth`, or '' for none) and the injected faults in this
- * thread.
- */
+/** Arms this thread's injected faults, and the crash point `name` or `name:nth`; '' for none. */
 export function armCrash(spec: string): void {
   armFaults()
   const [name = '', nth = '1'] = spec.split(':')
@@ -65,19 +62,13 @@ interface InjectedFault {
   seen: number
 }
 
-/**
- * Sets the faults of the threads and processes that start from now on.
- * @throws CannotRun where `spec` has another form
- */
+/** Sets the faults of threads and processes that start from now on. @throws CannotRun */
 export function setFaults(spec: string): void {
   faultsOf(spec)
   setEnvironmentData(KEY, spec)
 }
 
-/**
- * Makes the calls of this thread's `disk` fail as `setFaults` says. Without faults it changes
- * nothing.
- */
+/** Makes the calls of this thread's `disk` fail as `setFaults` says. */
 function armFaults(): void {
   const faults = faultsOf(faultSpec())
   if (faults.length > 0) Object.assign(disk, faulty({ ...disk }, faults))
@@ -111,7 +102,16 @@ function faulty(real: Disk, faults: readonly InjectedFault[]): Disk {
       path,
     })
   }
-  const pathOf = (file: FileHandle) => paths.get(file) ?? ''
+  const pathOf = (of: FileHandle | string) => (typeof of === 'string' ? of : (paths.get(of) ?? ''))
+  const checked =
+    <Of extends FileHandle | string, More extends unknown[], Result>(
+      operation: Operation,
+      call: (of: Of, ...more: More) => Result,
+    ) =>
+    (of: Of, ...more: More): Result => {
+      check(operation, pathOf(of))
+      return call(of, ...more)
+    }
   return {
     ...real,
     open: (path, flags, mode) => {
@@ -120,47 +120,26 @@ function faulty(real: Disk, faults: readonly InjectedFault[]): Disk {
       paths.set(file, path)
       return file
     },
-    read: (file, into, position) => {
-      check('read', pathOf(file))
-      return real.read(file, into, position)
-    },
     write: (file, buffers, position, past) => {
       check('write', pathOf(file), () => real.write(file, firstHalf(buffers), position, past))
       real.write(file, buffers, position, past)
-    },
-    fdatasync: file => {
-      check('fdatasync', pathOf(file))
-      real.fdatasync(file)
-    },
-    fsync: file => {
-      check('fsync', pathOf(file))
-      real.fsync(file)
-    },
-    truncate: (file, bytes) => {
-      check('truncate', pathOf(file))
-      real.truncate(file, bytes)
     },
     rename: (from, to) => {
       check('rename', to)
       real.rename(from, to)
       for (const [file, path] of paths) if (path === from) paths.set(file, to)
     },
-    unlink: path => {
-      check('unlink', path)
-      real.unlink(path)
-    },
     mkdir: path => {
       if (!real.exists(path)) check('mkdir', path)
       real.mkdir(path)
     },
-    rmdir: path => {
-      check('rmdir', path)
-      real.rmdir(path)
-    },
-    readdir: path => {
-      check('readdir', path)
-      return real.readdir(path)
-    },
+    read: checked('read', real.read),
+    fdatasync: checked('fdatasync', real.fdatasync),
+    fsync: checked('fsync', real.fsync),
+    truncate: checked('truncate', real.truncate),
+    unlink: checked('unlink', real.unlink),
+    rmdir: checked('rmdir', real.rmdir),
+    readdir: checked('readdir', real.readdir),
   }
 }
 

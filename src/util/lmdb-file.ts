@@ -12,10 +12,7 @@ import { LMDB_FILES } from './paths.ts'
 const FILE_BYTES_MIN = 2 * 4096
 const META_PAGES = 2
 const MAGIC = 0xbeefc0de
-/**
- * A page header of lmdb-js's LMDB, data version 2: page number, transaction, pad, flags, bounds or
- * page count.
- */
+/** Page number, transaction, pad, flags, bounds or page count (LMDB data version 2). */
 const PAGE_HEADER_BYTES = 24
 /** Offsets in a meta page. A database record has pad, flags, depth, counts and root. */
 const META = { magic: 24, pageBytes: 48, roots: [48, 96], lastPage: 144, txn: 152, end: 160 } as const
@@ -36,10 +33,7 @@ interface LmdbDamage {
   readonly what: string
 }
 
-/**
- * Throws Damaged for a data file that LMDB did not write or that was truncated. A missing or empty
- * file is fine.
- */
+/** Throws Damaged for a data file that LMDB did not write or that was truncated. */
 export function checkLmdbFile(folder: string, on: Disk = disk): void {
   const damage = findLmdbDamage(folder, on)
   if (damage === undefined) return
@@ -53,71 +47,59 @@ export function checkLmdbFile(folder: string, on: Disk = disk): void {
  */
 export function checkLmdbPages(folder: string, on: Disk = disk): void {
   checkLmdbFile(folder, on)
-  const path = join(folder, LMDB_FILES.data)
-  const bytes = on.exists(path) ? on.size(path) : 0
-  if (bytes === 0) return
-  const file = on.open(path, 'r')
-  try {
-    const meta = must(newestMeta(on, file, bytes), 'the meta page that checkLmdbFile read')
-    if (holdsAll(on, file, meta, Math.floor(bytes / meta.pageBytes))) return
-  } finally {
-    on.close(file)
-  }
-  throw new Damaged(path, 0, 'its pages do not lead to all of its records')
+  withDataFile(folder, on, ({ path, bytes, file, meta }) => {
+    const newest = must(meta, 'the meta page that checkLmdbFile read')
+    if (!holdsAll(on, file, newest, Math.floor(bytes / newest.pageBytes)))
+      throw new Damaged(path, 0, 'its pages do not lead to all of its records')
+  })
 }
 
 /** The damage of the data file in `folder`; undefined where LMDB may map it. */
 export function findLmdbDamage(folder: string, on: Disk = disk): LmdbDamage | undefined {
-  const path = join(folder, LMDB_FILES.data)
-  if (!on.exists(path)) return undefined
-  const bytes = on.size(path)
-  if (bytes === 0) return undefined
-  const foreign = { kind: 'foreign', path, bytes, what: 'it is not an LMDB file' } as const
-  if (bytes < FILE_BYTES_MIN) return foreign
-  const file = on.open(path, 'r')
-  try {
-    const meta = newestMeta(on, file, bytes)
-    if (meta === undefined) return foreign
+  return withDataFile(folder, on, ({ path, bytes, file, meta }) => {
+    if (meta === undefined || bytes < FILE_BYTES_MIN)
+      return { kind: 'foreign', path, bytes, what: 'it is not an LMDB file' }
     const pages = Math.floor(bytes / meta.pageBytes)
     if (pages > meta.lastPage || holdsAll(on, file, meta, pages)) return undefined
-    const what = `it ends after ${pages} pages of ${meta.lastPage + 1}`
-    return { kind: 'short', path, bytes, what }
-  } finally {
-    on.close(file)
-  }
+    return { kind: 'short', path, bytes, what: `it ends after ${pages} pages of ${meta.lastPage + 1}` }
+  })
 }
 
-/** The size of a data file and the part of it in use. */
-interface LmdbUse {
-  readonly bytes: number
-  /** Without the free pages, which later transactions use. */
-  readonly bytesUsed: number
-}
-
-/** The use after the last transaction; undefined where LMDB did not write the file. */
-export function lmdbUse(folder: string, on: Disk = disk): LmdbUse | undefined {
-  const path = join(folder, LMDB_FILES.data)
-  const bytes = on.size(path)
-  const file = on.open(path, 'r')
-  try {
-    const meta = newestMeta(on, file, bytes)
+/**
+ * The bytes of a data file, and those used without its free pages after the last transaction;
+ * undefined where LMDB did not write it.
+ */
+export function lmdbUse(folder: string, on: Disk = disk) {
+  return withDataFile(folder, on, ({ bytes, meta }) => {
     if (meta === undefined) return undefined
     const { view, pageBytes } = meta
     const counts = [DATABASE.branchPages, DATABASE.leafPages, DATABASE.overflowPages]
     const pages = META.roots.flatMap(at => counts.map(count => Number(view.getBigUint64(at + count, true))))
     return { bytes, bytesUsed: pageBytes * pages.reduce((sum, count) => sum + count, META_PAGES) }
-  } finally {
-    on.close(file)
-  }
+  })
 }
 
 /** The number of the last transaction; 0 where there is none. */
 export function lastTransaction(folder: string, on: Disk = disk): number {
+  return withDataFile(folder, on, ({ meta }) => Number(meta?.txn ?? 0)) ?? 0
+}
+
+interface DataFile {
+  readonly path: string
+  readonly bytes: number
+  readonly file: FileHandle
+  /** See newestMeta. */
+  readonly meta: Meta | undefined
+}
+
+/** The result of `work` on the data file in `folder`; undefined where it is missing or empty. */
+function withDataFile<T>(folder: string, on: Disk, work: (data: DataFile) => T): T | undefined {
   const path = join(folder, LMDB_FILES.data)
-  if (!on.exists(path) || on.size(path) === 0) return 0
+  const bytes = on.exists(path) ? on.size(path) : 0
+  if (bytes === 0) return undefined
   const file = on.open(path, 'r')
   try {
-    return Number(newestMeta(on, file, on.size(path))?.txn ?? 0)
+    return work({ path, bytes, file, meta: newestMeta(on, file, bytes) })
   } finally {
     on.close(file)
   }
@@ -131,9 +113,8 @@ interface Meta {
 }
 
 /**
- * The meta page of the last transaction; undefined where one of the two meta pages is not LMDB's.
- * LMDB takes the page with the higher transaction without checking it. If one of the two was
- * overwritten, LMDB would undo the last transaction or trust the overwritten page.
+ * The meta page of the last transaction; undefined where one of the two is not LMDB's. LMDB takes
+ * the one with the higher transaction unchecked: it would undo it or trust an overwritten page.
  */
 function newestMeta(on: Disk, file: FileHandle, bytes: number): Meta | undefined {
   const first = readMeta(on, file, 0)
@@ -156,8 +137,7 @@ function readMeta(on: Disk, file: FileHandle, position: number): Meta | undefine
 
 /**
  * True when every page that a record needs is among the first `pages`. A valid file may end before
- * its last page, because pages at the end that a transaction took and freed were never written. So
- * this walks the trees and reads the whole file.
+ * its last page: pages at the end that a transaction took and freed were never written.
  */
 function holdsAll(on: Disk, file: FileHandle, { view, pageBytes }: Meta, pages: number): boolean {
   let budget = pages // the trees reach no page twice; a damaged file may have a cycle
