@@ -15,8 +15,3 @@ export function must<T>(value: T | null | undefined, what: string): T {
   if (value === null || value === undefined) throw new AssertionFailed(`${what} is missing`)
   return value
 }
-
-/** For the default branch of a switch that names every case. */
-export function unreachable(value: never): never {
-  throw new AssertionFailed(`unreachable: ${String(value)}`)
-}

@@ -47,8 +47,6 @@ export interface Carrier {
   post(message: CallMessage, move?: readonly Transferable[]): void
   /** Ends the callee in the middle of its work. Resolves when it has ended. */
   terminate(): Promise<unknown>
-  /** The process of the caller does not wait for the callee any more. */
-  unref(): void
 }
 
 /** What a carrier reports. */
@@ -73,10 +71,7 @@ interface OpenCall {
   readonly reject: (error: Error) => void
 }
 
-/**
- * `Calls`: the functions that the callee serves, each of at most one value. `Events`: the functions
- * that hear its events.
- */
+/** `Calls`: the functions that are called, of one value each. `Events`: those that hear events. */
 export class Callee<Calls, Events = object> {
   /** Resolves when the callee has ended for any reason and all its answers were delivered. */
   readonly exited: Promise<void>
@@ -94,10 +89,7 @@ export class Callee<Calls, Events = object> {
   #stopId: number | undefined
   #stopping: Promise<void> | undefined
 
-  /**
-   * @param what `the log thread`, for messages
-   * @param carry starts the callee. It reports nothing before it has returned.
-   */
+  /** `what`: as in `the log thread`. `carry` starts the callee and reports nothing meanwhile. */
   constructor(what: string, options: CalleeOptions<Events>, carry: (reports: Reports) => Carrier) {
     this.#what = what
     this.#options = options
@@ -164,18 +156,10 @@ export class Callee<Calls, Events = object> {
     }
   }
 
-  /**
-   * Ends the callee in the middle of its work. NOTE: ending a thread inside DuckDB aborts the
-   * process.
-   */
+  /** Ends the callee in its work. NOTE: ending a thread inside DuckDB aborts the process. */
   async terminate(): Promise<void> {
     this.#leave(new Error(`${this.#what} was ended`))
     await this.#carrier.terminate()
-  }
-
-  /** The process does not wait for this callee any more. */
-  unref(): void {
-    this.#carrier.unref()
   }
 
   async #stop(): Promise<void> {

@@ -20,8 +20,7 @@ const FORMAT_FILE_BYTES_MAX = 64
 /**
  * Version of the whole folder. 2: the catalog's secrets are sealed, and a schema may name its key.
  * 3: a log record may give each of its events a received-at. An earlier folder is read, and gets
- * this version before the first change of its catalog or log, so that no earlier Weir opens it
- * afterwards.
+ * this version before its first change, so that no earlier Weir opens it afterwards.
  */
 const FORMAT_VERSION = 3
 const FORMAT_VERSION_MIN = 1
@@ -51,20 +50,17 @@ export function openFolder(paths: Paths, on: Disk = disk): FileHandle {
   return lock
 }
 
-/**
- * Removes the index that an interrupted rebuild left: unfinished, or replaced already (W-6).
- * Earlier versions also left index.old. The caller holds the lock.
- */
+/** Removes what an interrupted rebuild left, also of earlier versions (W-6). The lock is held. */
 export function removeLeftIndexes(paths: Paths, on: Disk = disk): void {
   for (const folder of [paths.indexNew, paths.indexOld]) removeFolder(on, folder)
 }
 
-/**
- * Makes the folder if it is missing and takes its lock, nothing else. @throws CannotRun as
- * `openFolder`
- */
+/** Makes the folder if it is missing, and takes its lock. @throws CannotRun as `openFolder` */
 export function lockNewFolder(paths: Paths, on: Disk = disk): FileHandle {
-  makeFolder(paths.root, on)
+  using(paths.root, () => {
+    on.mkdir(paths.root)
+    makePrivate(paths.root)
+  })
   return takeLock(paths, on)
 }
 
@@ -79,8 +75,7 @@ function checkRestored(paths: Paths, on: Disk): void {
 /**
  * Takes the lock of an existing data folder and checks its format. It makes no file.
  * @returns the lock's file, which must stay open while the process lives
- * @throws CannotRun where it is no data folder, another process holds it, a restore has not
- * finished, or it has another format
+ * @throws CannotRun where this is impossible, or a restore has not finished
  */
 export function lockFolder(paths: Paths, on: Disk = disk): FileHandle {
   checkNoBackup(paths, on)
@@ -97,10 +92,7 @@ export function lockFolder(paths: Paths, on: Disk = disk): FileHandle {
   return lock
 }
 
-/**
- * Checks a backup that is read in place. Nothing writes to it, so it needs no lock. @throws
- * CannotRun for another format
- */
+/** Checks a backup that is read in place, without a lock. @throws CannotRun */
 export function checkBackupFolder(paths: Paths, on: Disk = disk): void {
   if (on.exists(paths.format)) checkFormat(paths, on)
 }
@@ -116,18 +108,9 @@ function checkNoBackup(paths: Paths, on: Disk): void {
   )
 }
 
-function makeFolder(root: string, on: Disk): void {
-  try {
-    on.mkdir(root)
-    makePrivate(root)
-  } catch (error) {
-    throw unusable(root, error)
-  }
-}
-
 /**
- * A mounted volume may belong to another user, who alone can change its mode. Weir uses it all the
- * same: every file and folder that it makes inside is private.
+ * A mounted volume may belong to another user, who alone can change its mode. All that Weir makes
+ * inside is private all the same.
  */
 function makePrivate(root: string): void {
   try {
@@ -140,29 +123,21 @@ function makePrivate(root: string): void {
   }
 }
 
-function unusable(root: string, error: unknown): CannotRun {
-  return new CannotRun(`the data folder ${root} cannot be used: ${(error as Error).message}`)
-}
-
-function openLock({ root, lock }: Paths, on: Disk): FileHandle {
+/** The result of a first call on the folder: a file may have its name, or it may be read-only. */
+function using<T>(root: string, call: () => T): T {
   try {
-    return on.open(lock, 'a')
+    return call()
   } catch (error) {
-    throw unusable(root, error) // a file has that name, or the folder is read-only
+    throw new CannotRun(`the data folder ${root} cannot be used: ${(error as Error).message}`)
   }
 }
 
 /** Opens the lock's file and locks it. */
 function takeLock(paths: Paths, on: Disk): FileHandle {
   const { root } = paths
-  const lock = openLock(paths, on)
-  const child = spawnSync(
-    'flock',
-    ['--exclusive', '--nonblock', '--conflict-exit-code', String(LOCK_HELD), '3'],
-    {
-      stdio: ['ignore', 'ignore', 'pipe', lock],
-    },
-  )
+  const lock = using(root, () => on.open(paths.lock, 'a'))
+  const options = ['--exclusive', '--nonblock', '--conflict-exit-code', String(LOCK_HELD)]
+  const child = spawnSync('flock', [...options, '3'], { stdio: ['ignore', 'ignore', 'pipe', lock] })
   if (child.error !== undefined)
     throw new CannotRun(`flock(1) is needed to lock ${root}; install util-linux: ${child.error.message}`)
   if (child.status === LOCK_HELD)
@@ -174,10 +149,7 @@ function takeLock(paths: Paths, on: Disk): FileHandle {
   return lock
 }
 
-/**
- * Writes FORMAT, the first file of a new folder. Where other files exist, FORMAT was lost or the
- * files are not Weir's.
- */
+/** Writes FORMAT, the first file of a new folder. Where others exist, it was lost. */
 function makeFormat(paths: Paths, on: Disk): void {
   const found = findData(paths, on)
   if (found !== undefined) throw new Damaged(paths.format, 0, `it is missing, but ${found} exists`)
@@ -201,10 +173,7 @@ export function checkCatalog(paths: Paths, on: Disk = disk): void {
     )
 }
 
-/**
- * Removes the catalog's file where a first start was interrupted while LMDB made it. Nothing was
- * stored in it.
- */
+/** Removes the catalog's file where LMDB was making it when a first start was interrupted. */
 function removeUnfinishedCatalog(paths: Paths, on: Disk): void {
   const damage = findLmdbDamage(paths.catalog, on)
   if (damage?.kind === 'foreign' && findData(paths, on) === undefined) on.unlink(damage.path)
@@ -221,10 +190,7 @@ function findData({ admin, index, log, segment }: Paths, on: Disk): string | und
   return [admin, join(index, LMDB_FILES.data)].find(on.exists) ?? [log, segment].find(holdsSomething)
 }
 
-/**
- * Makes a folder of an earlier version one of this version. The caller holds the lock and opens the
- * catalog for changes next. @throws CannotRun or Damaged as `openFolder`
- */
+/** Gives a folder of an earlier version this version, before its first change. The lock is held. */
 export function upgradeFormat(paths: Paths, on: Disk = disk): void {
   if (checkFormat(paths, on) === FORMAT_VERSION) return
   replaceFile(on, paths.format, [Buffer.from(`weir ${FORMAT_VERSION}\n`)])

@@ -11,10 +11,7 @@ import { asDamage, Damaged } from './errors.ts'
 import { MiB } from './limits.ts'
 import { tryNative } from './native.ts'
 
-/**
- * Bytes of a segment's file that is written past the page cache. Readers that ask for a flush read
- * its files at once, and those are small (decision 0021).
- */
+/** Bytes of a segment's file that is written past the page cache (docs/decisions/0021). */
 export const DIRECT_WRITE_BYTES_MIN = 1 * MiB
 /** Bytes of a file that is read as a whole. Log and delete files are much smaller. */
 const WHOLE_FILE_BYTES_MAX = 2 * 1024 * MiB
@@ -30,8 +27,7 @@ export interface Disk {
   read(file: FileHandle, into: Uint8Array, position: number): number
   /**
    * Writes all of `buffers` at `position`, going on after a short write.
-   * @param past `the cache`: the file is new and will not be read soon, so its bytes bypass the
-   * page cache (decision 0021)
+   * @param past `the cache`: the bytes of a new file bypass the page cache (docs/decisions/0021)
    */
   write(file: FileHandle, buffers: readonly Uint8Array[], position: number, past?: 'the cache'): void
   /** The data, and the metadata needed to read it back. */
@@ -45,9 +41,7 @@ export interface Disk {
   readdir(path: string): string[]
   exists(path: string): boolean
   size(path: string): number
-  /**
-   * The kind of entry at a path, without following a symbolic link; undefined where there is none.
-   */
+  /** The kind of an entry; undefined where there is none. It follows no symbolic link. */
   kind(path: string): FileKind | undefined
 }
 
@@ -77,10 +71,7 @@ export const disk: Disk = {
   kind: kindOf,
 }
 
-/**
- * Flags of `open` for a file in a folder that others may fill: it follows no symbolic link and
- * waits for no pipe.
- */
+/** Flags of `open` in a folder that others fill: it follows no link and waits for no pipe. */
 export const READ_PLAIN = 'r, plain'
 const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = fs.constants
 const PLAIN_FLAGS = O_RDONLY | O_NOFOLLOW | O_NONBLOCK
@@ -102,10 +93,7 @@ function tryLstat(path: string): fs.Stats | undefined {
   }
 }
 
-/**
- * Runs a call on an open file. Node's errors of such calls do not name the file: `EIO: i/o error,
- * write`.
- */
+/** Adds the file to Node's errors of calls on open files: `EIO: i/o error, write`. */
 function naming<T>(file: FileHandle, call: () => T): T {
   try {
     return call()
@@ -131,10 +119,7 @@ function pathOf(file: FileHandle): string {
 /** IOV_MAX of Linux: one writev takes no more buffers. */
 const WRITE_BUFFERS_MAX = 1024
 
-/**
- * Makes a folder and its parents. Node's `recursive` loops for ever below a parent that refuses
- * (/proc).
- */
+/** Makes a folder and its parents. Node's `recursive` hangs below /proc. */
 function makeFolder(path: string): void {
   if (fs.existsSync(path)) return
   const parent = dirname(path)
@@ -153,10 +138,7 @@ function writeAll(file: FileHandle, buffers: readonly Uint8Array[], position: nu
   }
 }
 
-/**
- * Writes a first buffer of DIRECT_WRITE_BYTES_MIN or more past the page cache, and the rest as
- * usual.
- */
+/** Writes a first buffer of DIRECT_WRITE_BYTES_MIN or more past the page cache. */
 function writePastCache(file: FileHandle, buffers: readonly Uint8Array[], position: number): void {
   const [first] = buffers
   const isLarge = first !== undefined && position === 0 && first.byteLength >= DIRECT_WRITE_BYTES_MIN
@@ -169,10 +151,8 @@ type WriteDirect = (file: number, bytes: Uint8Array) => number
 let nativeWriteDirect: WriteDirect | undefined
 
 /**
- * Writes `bytes` to the beginning of a new file past the page cache, where the native module and
- * the file system can.
- * @returns how many bytes were written: a multiple of 4,096, or 0. The caller writes the rest and
- * so learns of a full disk
+ * Writes `bytes` to the beginning of a new file past the page cache, where that is possible.
+ * @returns how many bytes were written: a multiple of 4,096, or 0. The caller writes the rest
  */
 export function writeDirect(file: number, bytes: Uint8Array): number {
   nativeWriteDirect ??= tryNative<{ readonly writeDirect: WriteDirect }>()?.writeDirect ?? (() => 0)
@@ -197,10 +177,7 @@ export function isDiskError(error: unknown): error is NodeJS.ErrnoException {
   return (error as NodeJS.ErrnoException).syscall !== undefined
 }
 
-/**
- * True when the process or the machine has no file descriptor left. Nothing was opened; the caller
- * may try again.
- */
+/** True when there is no file descriptor left. Nothing was opened; the caller may try again. */
 export function isOutOfDescriptors(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException
   return code === 'EMFILE' || code === 'ENFILE'
@@ -215,10 +192,7 @@ export function isOutOfRoom(error: unknown): boolean {
   return (code === 'ENOSPC' || code === 'EDQUOT') && syscall !== 'fdatasync' && syscall !== 'fsync'
 }
 
-/**
- * Makes the names in a folder durable: a new, renamed or removed file survives a power cut after
- * this.
- */
+/** Makes the names in a folder durable: those of new, renamed and removed files. */
 export function syncFolder(on: Disk, path: string): void {
   const folder = on.open(path, 'r')
   try {
@@ -246,8 +220,8 @@ export function removeFolder(on: Disk, folder: string): void {
 }
 
 /**
- * Publishes a whole file in four steps: write beside it, sync, rename, sync the folder.
- * After a crash the folder has the old file or the new one, never a part of it.
+ * Publishes a file in four steps: write beside it, sync, rename, sync the folder. After a crash the
+ * folder has the old file or the new one.
  */
 export function replaceFile(on: Disk, path: string, bytes: readonly Uint8Array[]): void {
   writeDurably(on, `${path}.tmp`, bytes)
@@ -295,18 +269,11 @@ export function readFile(on: Disk, path: string): Uint8Array {
 /** Bytes of one read in `readDamagedFile`: a page, which is no less than a disk's sector. */
 const DAMAGED_READ_BYTES = 4096
 
-/** A file, as far as the disk can read it. */
-interface DamagedFile {
-  /** As long as the file, with zeros for unreadable pages. */
-  readonly bytes: Uint8Array
-  /** The first unreadable place. */
-  readonly damage: Damaged | undefined
-}
-
 /**
- * The whole file, with zeros for unreadable pages. Throws Node's error where it cannot be opened.
+ * The whole file, zeros for unreadable pages, and the first unreadable place. Throws Node's error
+ * where it cannot be opened.
  */
-export function readDamagedFile(on: Disk, path: string): DamagedFile {
+export function readDamagedFile(on: Disk, path: string): { bytes: Uint8Array; damage: Damaged | undefined } {
   try {
     return { bytes: readFile(on, path), damage: undefined }
   } catch (error) {

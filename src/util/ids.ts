@@ -13,13 +13,9 @@ type IdPrefix = 'ACC' | 'APP' | 'DPJ' | 'DPO' | 'DSO' | 'ENV' | 'MET' | 'POL' | 
 
 /** A new id. `wallMs`: whole milliseconds since 1970. */
 export function newId(prefix: IdPrefix, wallMs: number): string {
-  let time = ''
-  let rest = wallMs
-  for (let i = 0; i < TIME_CHARACTERS; i++) {
-    time = CROCKFORD[rest % 32]! + time
-    rest = Math.floor(rest / 32)
-  }
-  let random = ''
-  for (const byte of randomBytes(RANDOM_CHARACTERS)) random += CROCKFORD[byte & 31]!
-  return prefix + time + random
+  let id: string = prefix
+  for (let place = TIME_CHARACTERS - 1; place >= 0; place -= 1)
+    id += CROCKFORD[Math.floor(wallMs / 32 ** place) % 32]!
+  for (const byte of randomBytes(RANDOM_CHARACTERS)) id += CROCKFORD[byte & 31]!
+  return id
 }

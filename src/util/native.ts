@@ -1,6 +1,6 @@
 /**
- * The native module, where set-up built it. It is optional: every routine of it has a TypeScript
- * twin behind the same interface. Only this file chooses between the two.
+ * The native module, which is optional: every routine of it has a TypeScript twin behind the same
+ * interface. Only this file chooses between the two.
  */
 
 import { existsSync } from 'node:fs'
@@ -17,15 +17,12 @@ const FILE = fileURLToPath(new URL('../../native/weir.node', import.meta.url))
 /** A checkout has it; an installed package does not. */
 const SET_UP = fileURLToPath(new URL('../../../src/setup.mjs', import.meta.url))
 
-type Loaded =
-  | { readonly module: object; readonly why?: undefined }
-  | { readonly module?: undefined; readonly why: string }
-
-let loaded: Loaded | undefined
+/** The module, or why there is none. */
+let loaded: { readonly module?: object; readonly why?: string } | undefined
 
 /**
- * The routines of the native module that `Routines` describes; undefined where `kernel` is `js`, or
- * where the module was not built or cannot be loaded. The caller then takes the TypeScript ones.
+ * The routines of the native module that `Routines` describes; undefined where it is not wanted or
+ * cannot be loaded, and the caller takes the TypeScript ones.
  */
 export function tryNative<Routines extends object>(kernel: KernelChoice = 'native'): Routines | undefined {
   if (kernel === 'js') return undefined
@@ -38,7 +35,7 @@ export function nativeFile(kernel: KernelChoice = 'native'): string | undefined 
   return tryNative(kernel) === undefined ? undefined : FILE
 }
 
-function load(): Loaded {
+function load(): NonNullable<typeof loaded> {
   if (!existsSync(FILE)) {
     if (!existsSync(SET_UP)) return { why: 'this package was made without it' }
     return { why: 'it was not built, and set-up said why (node src/setup.mjs says it again)' }
@@ -63,9 +60,7 @@ export function chooseNative(wanted: '' | KernelChoice): KernelChoice {
   return 'js'
 }
 
-/**
- * A line of the start: which kernel runs, and the reason where it is js and nobody asked for it.
- */
+/** A line of the start: which kernel runs, and why it is js where nobody asked for it. */
 export function kernelNote(kernel: KernelChoice, wanted: '' | KernelChoice): string {
   if (kernel === 'native' || wanted === 'js') return `kernel ${kernel}`
   loaded ??= load()

@@ -1,54 +1,34 @@
-/**
- * Names of the files in the data folder, except those of the log (log/log-folder.ts) and of a
- * running merge (store/compaction/merge.ts).
- */
+/** Names of the files in the data folder, except those of log/log-folder.ts and a running merge. */
 import { randomBytes } from 'node:crypto'
 import { dirname, join } from 'node:path'
 
 /** The paths of one data folder. */
-export interface Paths {
-  readonly root: string
-  readonly admin: string
-  /** The key that seals the secrets of the catalog. */
-  readonly secretKey: string
-  readonly catalog: string
-  readonly log: string
-  readonly index: string
-  /** A new index while a rebuild makes it. */
-  readonly indexNew: string
-  /** An old index that an earlier version left behind. */
-  readonly indexOld: string
-  readonly segment: string
-  readonly temporary: string
-  /** Files of a running merge. The merge thread empties the folder when it starts, which is
-   * at the first merge. */
-  readonly merge: string
-  /** Damaged files that repairs moved away. Only a person removes them. */
-  readonly damaged: string
-  readonly lock: string
-  readonly format: string
-  /** Exists while a restore fills the folder. */
-  readonly restoring: string
-}
+export type Paths = Readonly<ReturnType<typeof pathsOf>>
 
 /** The paths below `root`, an absolute folder. */
-export function pathsOf(root: string): Paths {
+export function pathsOf(root: string) {
   const catalog = join(root, 'catalog')
   return {
     root,
     admin: join(root, 'admin.json'),
+    /** The key that seals the secrets of the catalog. */
     secretKey: secretKeyBeside(catalog),
     catalog,
     log: join(root, 'log'),
     index: join(root, 'index'),
+    /** A new index while a rebuild makes it. */
     indexNew: join(root, 'index.new'),
+    /** An old index that an earlier version left behind. */
     indexOld: join(root, 'index.old'),
     segment: join(root, 'segment'),
     temporary: join(root, 'tmp'),
+    /** Files of a running merge. The merge thread empties the folder when it starts. */
     merge: join(root, 'tmp', 'merge'),
+    /** Damaged files that repairs moved away. Only a person removes them. */
     damaged: join(root, 'damaged'),
     lock: join(root, 'LOCK'),
     format: join(root, 'FORMAT'),
+    /** Exists while a restore fills the folder. */
     restoring: join(root, 'RESTORING'),
   }
 }
@@ -74,17 +54,12 @@ export function segmentFile(segment: number): string {
   return `${String(segment).padStart(10, '0')}.parquet`
 }
 
-/**
- * `0000000042.deletes`: the deletes of the flush that wrote (or would have written) that segment.
- */
+/** `0000000042.deletes`: the deletes of the flush of that segment. */
 export function deleteFile(segment: number): string {
   return `${String(segment).padStart(10, '0')}.deletes`
 }
 
-/**
- * Part of the names of temporary files. A process id would repeat: in a container it is 1 after
- * each crash.
- */
+/** Part of temporary names. A process id would repeat: in a container it is always 1. */
 const PROCESS_TAG = randomBytes(8).toString('hex')
 
 /** A file for exported rows. It is unlinked as soon as it is open for reading. */
@@ -111,9 +86,8 @@ export function spillFolder(temporaryFolder: string, process: QueryProcessName =
 }
 
 /**
- * True for exported rows, row changes or an import's body of an earlier process. True also for a
- * file that a query spilled: earlier versions had no folder of their own for these. A start removes
- * such files.
+ * True for exported rows, row changes or an import's body of an earlier process, and for a file
+ * that a query of an earlier version spilled. A start removes such files.
  */
 export function isLeftCopy(name: string): boolean {
   if (name.startsWith('duckdb_temp_')) return true

@@ -1,6 +1,5 @@
 /**
- * The one way to run a process of Weir that serves calls: as a thread (thread-kit.ts), with memory
- * of its own. If it crashes or the system ends it, this process lives on.
+ * The one way to run a process of Weir that serves calls. If it crashes, this process lives on.
  *
  *   startProcess({ name, data })  ── argument, JSON ──►  beginProcess(): name, nice value, …
  *   process.call('run', task)     ── socket pair ──►  serve(port, { run }): the handler
@@ -52,10 +51,7 @@ export function startProcess<Calls, Events = object>(
   return new Callee(`the ${options.name} process`, options, reports => carry(options, reports))
 }
 
-/**
- * Where the system finds libraries, the number of threads in libuv's pool, and what an instrumented
- * native module needs.
- */
+/** What the system, libuv and an instrumented native module read. */
 const ENVIRONMENT = ['LD_LIBRARY_PATH', 'LD_PRELOAD', 'UV_THREADPOOL_SIZE', 'ASAN_OPTIONS', 'UBSAN_OPTIONS']
 
 /** Sets the limit of $0 KiB, and becomes the command after it. */
@@ -115,10 +111,6 @@ function carry(options: ProcessOptions, reports: Reports): Carrier {
     terminate: () => {
       child.kill('SIGKILL')
       return exited
-    },
-    unref: () => {
-      child.unref()
-      child.channel?.unref()
     },
   }
 }

@@ -46,10 +46,7 @@ export function note(line: string): void {
   write(process.stderr, line)
 }
 
-/**
- * Writes bytes of a command's result to standard output. Resolves when there is room for more.
- * Rejects when the reader has closed the pipe.
- */
+/** Writes bytes of a command's result. Resolves when there is room; rejects on a closed pipe. */
 export function sayBytes(bytes: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     process.stdout.write(bytes, error => (error ? reject(error) : resolve()))
@@ -77,27 +74,15 @@ const ENVIRONMENT_ERRORS: ReadonlySet<string> = new Set([
   'Unavailable',
 ])
 
-/** An error that may have got a code from the system or from Node's loader. */
-interface CodedError extends Error {
-  readonly code?: string
-  readonly syscall?: string
-}
-
-/**
- * An error as the operator reads it: one sentence for an error of the environment, the stack for a
- * bug.
- */
+/** An error as the operator reads it: one sentence, or the stack of a bug. */
 export function errorText(error: Error): string {
-  const { name, message, stack, syscall } = (missingPackage(error) ?? error) as CodedError
+  const { name, message, stack, syscall } = (missingPackage(error) ?? error) as NodeJS.ErrnoException
   return ENVIRONMENT_ERRORS.has(name) || syscall !== undefined ? printable(message) : (stack ?? message)
 }
 
-/**
- * CannotRun for an `import` of a missing package. `loadPackage` reports the packages that it loads
- * by itself.
- */
+/** CannotRun for an `import` of a missing package. */
 export function missingPackage(error: Error): Error | undefined {
-  const isMissing = (error as CodedError).code === 'ERR_MODULE_NOT_FOUND'
+  const isMissing = (error as NodeJS.ErrnoException).code === 'ERR_MODULE_NOT_FOUND'
   const name = isMissing ? /^Cannot find package '([^']+)'/.exec(error.message)?.[1] : undefined
   return name === undefined ? undefined : cannotLoad(name, error)
 }

@@ -62,6 +62,5 @@ function carry({ name, nice, crashAt, data, file }: ThreadOptions, reports: Repo
     post: (message, move) =>
       move === undefined ? worker.postMessage(message) : worker.postMessage(message, move),
     terminate: () => worker.terminate(),
-    unref: () => worker.unref(),
   }
 }
