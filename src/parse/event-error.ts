@@ -1,14 +1,9 @@
-/**
- * Errors of documents and events: the numbers that kernels report, and the text that clients read.
- */
+/** Errors of documents and events: the numbers of the kernels, and the text that clients read. */
 
 import type { ColumnType, PoolSchema } from '../format/schema.ts'
 import { BODY_BYTES_MAX, DEPTH_MAX, EVENTS_MAX } from '../util/limits.ts'
 
-/**
- * The outcome of a whole document. `undecided` never leaves the worker: the reference parser
- * (kernel-js.ts) parses such a request again.
- */
+/** The outcome of a whole document. `undecided` never leaves the worker (run-task.ts). */
 export const DOCUMENT = {
   ok: 0,
   undecided: 1,
@@ -45,38 +40,27 @@ export function errorWord(error: number, found: number): number {
   return error | (found << 8)
 }
 
-/** What JSON would have had at the place where a document broke. */
-export const EXPECTED = {
-  nothing: 0,
-  value: 1,
-  word: 2,
-  digit: 3,
-  key: 4,
-  colon: 5,
-  brace: 6,
-  bracket: 7,
-  quote: 8,
-  escape: 9,
-  hex: 10,
-  plain: 11,
-  end: 12,
-} as const
+/** What JSON would have had at the place where a document broke, in words. */
+const EXPECTED_WORDS = {
+  nothing: '',
+  value: 'a value',
+  word: 'true, false or null',
+  digit: 'a digit',
+  key: 'a key in double quotes',
+  colon: 'a colon after the key',
+  brace: '"," or "}"',
+  bracket: '"," or "]"',
+  quote: 'the double quote that ends the string',
+  escape: String.raw`an escape such as \n or \u00e9 after the backslash`,
+  hex: String.raw`four hexadecimal digits after \u`,
+  plain: String.raw`a string without control characters (write \n, \t or \u0001)`,
+  end: 'nothing more',
+}
 
-const EXPECTED_WORDS: readonly string[] = [
-  '',
-  'a value',
-  'true, false or null',
-  'a digit',
-  'a key in double quotes',
-  'a colon after the key',
-  '"," or "}"',
-  '"," or "]"',
-  'the double quote that ends the string',
-  String.raw`an escape such as \n or \u00e9 after the backslash`,
-  String.raw`four hexadecimal digits after \u`,
-  String.raw`a string without control characters (write \n, \t or \u0001)`,
-  'nothing more',
-]
+/** The same as numbers. */
+export const EXPECTED = Object.fromEntries(
+  Object.keys(EXPECTED_WORDS).map((name, index) => [name, index]),
+) as { readonly [Name in keyof typeof EXPECTED_WORDS]: number }
 
 /** In the place of a byte: the document ended. */
 const END_OF_DOCUMENT = 256
@@ -84,9 +68,8 @@ const SINGLE_QUOTE = 0x27
 const OPEN_OBJECT = 0x7b
 
 /**
- * Makes the word of a refused document. It stands where an event error has its error word, and the
- * byte where the document broke stands where that has its column.
- * @param byte the byte that was found; undefined at the end of the document
+ * Makes the word of a refused document, which stands in the place of an error word; the byte where
+ * it broke stands in that of the column. `byte` is undefined at the end of the document.
  */
 export function refusalWord(expected: number, byte: number | undefined): number {
   return expected | ((byte ?? END_OF_DOCUMENT) << 8)
@@ -101,7 +84,7 @@ export function describeGrammar(word: number, at: number, where = ''): string {
   let hint = ''
   if (byte === SINGLE_QUOTE) hint = '; JSON takes double quotes'
   if (expected === EXPECTED.end && byte === OPEN_OBJECT) hint = '; several objects go into one array'
-  return `expected ${EXPECTED_WORDS[expected]} at byte ${at}${where}, found ${found}${hint}`
+  return `expected ${Object.values(EXPECTED_WORDS)[expected]} at byte ${at}${where}, found ${found}${hint}`
 }
 
 /** Where a document broke, as far as the kernel knows. */
@@ -112,10 +95,7 @@ export interface BrokenAt {
   readonly byte: number
 }
 
-/**
- * The text of a refused document, a value of DOCUMENT. `status` is 400, or 413 where a limit was
- * passed.
- */
+/** The text of a refused document, a value of DOCUMENT. `status` is 400, or 413 at a limit. */
 export function describeDocument(
   document: number,
   broken?: BrokenAt,

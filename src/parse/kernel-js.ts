@@ -1,6 +1,5 @@
 /**
- * The kernel in TypeScript: the specification, the fallback without a compiler, the oracle of the
- * fuzzer, and the reference parser of what the native kernel cannot decide.
+ * The kernel in TypeScript, the specification (kernel.ts).
  *
  * One pass over each body. A row is written as its event ends. Where the document breaks later, or
  * one event of an all-or-nothing request is invalid, the request's rows are taken back.
@@ -41,9 +40,9 @@ const NO_COLUMN = -1
  * All kernels of a thread share these buffers, because they grow to the largest body and there may
  * be a kernel for each of thousands of pools. No call reads what an earlier call left in them.
  */
-const sharedScan = new JsonScan()
-const sharedPayload = new Column(KIND.binary)
-const sharedKey = new Column(KIND.binary)
+const scan = new JsonScan()
+const payload = new Column(KIND.binary)
+const key = new Column(KIND.binary)
 
 /** Makes TypeScript kernels. A kernel for deletes reads only the key's columns (deleteSchema). */
 export const makeJsKernel: MakeKernel = (schema, kind, allocate = exactly) =>
@@ -53,11 +52,8 @@ class JsKernel implements Kernel {
   readonly #schema: PoolSchema
   readonly #allocate: Allocate
   readonly #paths: Paths
-  readonly #scan = sharedScan
   readonly #event: EventScan
   readonly #value: Value
-  readonly #payload = sharedPayload
-  readonly #key = sharedKey
   readonly #columns: readonly Column[]
   /** The columns of the batch. A batch of deletes has only payload and key. */
   readonly #batchColumns: readonly Column[]
@@ -78,11 +74,11 @@ class JsKernel implements Kernel {
     this.#allocate = allocate
     this.#schema = kind === 'delete' ? deleteSchema(schema) : schema
     this.#paths = makePaths(this.#schema.columns)
-    this.#event = new EventScan(this.#scan, this.#paths)
-    this.#value = { bytes: this.#scan.bytes, found: FOUND.nothing, mark: 0, start: 0, end: 0 }
+    this.#event = new EventScan(scan, this.#paths)
+    this.#value = { bytes: scan.bytes, found: FOUND.nothing, mark: 0, start: 0, end: 0 }
     this.#columns = this.#schema.columns.map(column => new Column(kindOf(column.type)))
     this.#keepsPayload = kind === 'post'
-    this.#batchColumns = [this.#payload, this.#key, ...(kind === 'post' ? this.#columns : [])]
+    this.#batchColumns = [payload, key, ...(kind === 'post' ? this.#columns : [])]
     this.#keyWriter = new KeyWriter(this.#schema, this.#columns)
   }
 
@@ -110,8 +106,8 @@ class JsKernel implements Kernel {
       this.#rows = rowsBefore
       this.#errors.length = errorsBefore
       this.#events = 0
-      const { stoppedAt } = this.#scan
-      if (stoppedAt >= 0) this.#report(this.#element, this.#scan.refusalWord(), stoppedAt)
+      const { stoppedAt } = scan
+      if (stoppedAt >= 0) this.#report(this.#element, scan.refusalWord(), stoppedAt)
     } else if (this.#errors.length > errorsBefore && (table[at + REQUEST.flags]! & FLAG.all_or_nothing) !== 0)
       this.#rows = rowsBefore
     const out = OUTCOME_WORDS * request
@@ -123,7 +119,6 @@ class JsKernel implements Kernel {
 
   /** Parses the body at `offset` into rows. Returns a value of DOCUMENT. */
   #parseDocument(offset: number, length: number): number {
-    const scan = this.#scan
     if (!scan.load(this.#slab, offset, length)) return scan.document
     const first = scan.skipSpace()
     if (first === OPEN_ARRAY) {
@@ -143,7 +138,6 @@ class JsKernel implements Kernel {
   }
 
   #parseArray(): boolean {
-    const scan = this.#scan
     if (!scan.enter()) return false
     if (scan.skipSpace() === CLOSE_ARRAY) {
       scan.leave()
@@ -166,7 +160,6 @@ class JsKernel implements Kernel {
 
   /** Parses one event into a row or an error. Returns false where it refuses the document. */
   #parseElement(index: number): boolean {
-    const scan = this.#scan
     this.#element = index
     // An event beyond the limit gives no row. The scan goes on, because a broken document is
     // reported as broken.
@@ -199,10 +192,10 @@ class JsKernel implements Kernel {
       this.#report(index, word, i)
       return
     }
-    this.#payload.reserve(row)
-    this.#payload.setBytes(row, this.#scan.bytes, start, this.#keepsPayload ? end : start)
-    this.#key.reserve(row)
-    this.#keyWriter.write(this.#key, row, this.#receivedAtUs)
+    payload.reserve(row)
+    payload.setBytes(row, scan.bytes, start, this.#keepsPayload ? end : start)
+    key.reserve(row)
+    this.#keyWriter.write(key, row, this.#receivedAtUs)
     this.#rows = row + 1
   }
 
@@ -221,7 +214,7 @@ class JsKernel implements Kernel {
       return 0
     }
     const value = this.#value
-    value.bytes = this.#scan.bytes
+    value.bytes = scan.bytes
     value.found = found
     value.mark = event.mark[slot]!
     value.start = event.starts[slot]!

@@ -9,7 +9,7 @@ import { rmSync, statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { assert } from '../../util/assert.ts'
 import type { Callee } from '../../util/callee.ts'
-import { disk, isDiskError } from '../../util/disk.ts'
+import { disk, isDiskError, isOutOfRoom } from '../../util/disk.ts'
 import { BodyBroken, Unavailable } from '../../util/errors.ts'
 import { MiB, PARQUET_MEMORY_BYTES, QUERY_NICE, SPOOL_FREE_BYTES_MIN } from '../../util/limits.ts'
 import { startProcess } from '../../util/process-kit.ts'
@@ -23,9 +23,8 @@ const SPOOL_CHECK_BYTES = 16 * MiB
 /** Megabytes of JavaScript values in the process that reads a Parquet body: a chunk's events. */
 const PARQUET_HEAP_MIB = 256
 /**
- * Bytes that the system gives the process that reads a Parquet body: the last resort, beyond what
- * rows by their weight take. It counts addresses: 4,000 columns need 1.5 GiB of them, and 350 MB of
- * memory.
+ * Bytes that the system gives the process that reads a Parquet body: the last resort. It counts
+ * addresses: 4,000 columns need 1.5 GiB of them, and 350 MB of memory.
  */
 const PARQUET_DATA_BYTES_MAX = PARQUET_MEMORY_BYTES + 1_152 * MiB
 
@@ -106,8 +105,8 @@ async function spool(pieces: Pieces, path: string): Promise<void> {
   try {
     await writePieces(pieces, path)
   } catch (error) {
+    if (isOutOfRoom(error)) throw noRoom()
     if (!isDiskError(error)) throw error
-    if (error.code === 'ENOSPC' || error.code === 'EDQUOT') throw noRoom()
     throw new Unavailable('tmp_failed', `${path} cannot be written: ${error.message}`)
   }
 }
@@ -119,7 +118,8 @@ async function writePieces(pieces: Pieces, path: string): Promise<void> {
     for await (const piece of pieces) {
       unchecked += piece.byteLength
       if (unchecked >= SPOOL_CHECK_BYTES) {
-        checkRoom(path)
+        const { bavail, bsize } = statfsSync(dirname(path))
+        if (bavail * bsize < SPOOL_FREE_BYTES_MIN) throw noRoom()
         unchecked = 0
       }
       disk.write(file, [piece], written)
@@ -128,11 +128,6 @@ async function writePieces(pieces: Pieces, path: string): Promise<void> {
   } finally {
     disk.close(file)
   }
-}
-
-function checkRoom(path: string): void {
-  const { bavail, bsize } = statfsSync(dirname(path))
-  if (bavail * bsize < SPOOL_FREE_BYTES_MIN) throw noRoom()
 }
 
 function noRoom(): Unavailable {

@@ -37,12 +37,6 @@ const MESSAGES: Readonly<Record<string, string>> = {
   row_too_long: `a row takes at most ${IMPORT_ROW_BYTES_MAX} bytes`,
 }
 
-/** Why a row is refused: its code, and more words for its message. */
-interface Problem {
-  readonly code: string
-  readonly why?: string
-}
-
 export class RowBatches {
   readonly #skipRows: number
   #reportsLeft: number
@@ -89,8 +83,7 @@ export class RowBatches {
   }
 
   /**
-   * Adds the row in bytes [from, to), which a batch has room for. Returns the batch so far where it
-   * is full without the row.
+   * Adds the row in bytes [from, to). Returns the batch so far where it has no room for the row.
    * @param before bytes of the body before the row
    */
   add(bytes: Uint8Array, from: number, to: number, line: number, before: number): RowBatch | undefined {
@@ -124,10 +117,7 @@ export class RowBatches {
     return isFull ? this.take(before) : undefined
   }
 
-  /**
-   * Ends the batch.
-   * @param bytes see RowBatch
-   */
+  /** Ends the batch. `bytes`: see RowBatch. */
   take(bytes: number): RowBatch {
     this.#check()
     const refused = this.#firstRefused()
@@ -197,8 +187,8 @@ export class RowBatches {
     this.#used = used
   }
 
-  /** The problem of the row in bytes [start, end), if it is no JSON object. */
-  #problemAt(start: number, end: number): Problem | undefined {
+  /** Why the row in bytes [start, end) is no JSON object, with more words for its message. */
+  #problemAt(start: number, end: number): { code: string; why?: string } | undefined {
     const scan = this.#scan
     scan.pos = start
     scan.depth = 0
