@@ -7,10 +7,7 @@
 import type * as Arrow from 'apache-arrow'
 import { COLUMN_TYPE, type ColumnType } from './schema.ts'
 
-/**
- * The Arrow type of a column type.
- * @param arrow apache-arrow as the caller loaded it: its classes differ between two loads
- */
+/** The Arrow type of a column type. Classes differ between two loads of apache-arrow. */
 export function arrowType(
   arrow: Pick<typeof Arrow, (typeof COLUMN_TYPE)[ColumnType]['arrow']>,
   type: ColumnType,
@@ -24,9 +21,7 @@ const MARKER = 0xffffffff
 export const MESSAGE_HEAD_BYTES = 8
 export const END_OF_STREAM = new Uint8Array([0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0])
 
-/**
- * A message's metadata as it stands in a stream: behind its head, and padded to a multiple of 8.
- */
+/** A message's metadata as it stands in a stream: with its head, padded to a multiple of 8. */
 export function envelope(metadata: Uint8Array): Uint8Array {
   const padded = Math.ceil(metadata.length / 8) * 8
   const bytes = new Uint8Array(MESSAGE_HEAD_BYTES + padded)
@@ -37,9 +32,7 @@ export function envelope(metadata: Uint8Array): Uint8Array {
   return bytes
 }
 
-/**
- * Bytes of the metadata of the message that begins with `head`; undefined where no message does.
- */
+/** Bytes of the metadata of the message that begins with `head`; undefined for none. */
 export function metadataBytes(head: Uint8Array): number | undefined {
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength)
   return view.getUint32(0, true) === MARKER ? view.getUint32(4, true) : undefined

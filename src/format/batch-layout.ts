@@ -5,10 +5,7 @@
 import { EVENTS_MAX } from '../util/limits.ts'
 import { COLUMN_TYPE, type ColumnType, type PoolSchema } from './schema.ts'
 
-/**
- * The memory of a batch: its own, or shared memory that is used again (parse/batch-buffers.ts) and
- * may be longer.
- */
+/** Its own memory, or shared memory that is used again (parse/batch-buffers.ts) and is longer. */
 export type BatchBuffer = ArrayBuffer | SharedArrayBuffer
 
 export const BATCH_MAGIC = 0x54414257
@@ -50,22 +47,9 @@ export function kindOf(type: ColumnType): Kind {
   return KIND[COLUMN_TYPE[type].kind]
 }
 
-/**
- * Bytes of a value of a column type, in a batch and in Arrow. It is 0 for bits and for a variable
- * width.
- */
+/** Bytes of a value in a batch and in Arrow; 0 for bits and for a variable width. */
 export function valueBytes(type: ColumnType): number {
   return WIDTH_OF_KIND[kindOf(type)]
-}
-
-/** The places of one column's buffers in a batch, in bytes from its start. */
-export interface ColumnView {
-  readonly kind: Kind
-  readonly nulls: number
-  readonly validityOffset: number
-  readonly offsetsOffset: number
-  readonly dataOffset: number
-  readonly dataBytes: number
 }
 
 /** Rows of a batch. */
@@ -88,8 +72,10 @@ export function batchFixedBytes(columns: number): number {
   return columns * (4 * COLUMN_WORDS + 3 * 8)
 }
 
-/** Reads the places of column `index` from the batch's header. */
-export function columnView(batch: BatchBuffer, index: number): ColumnView {
+export type ColumnView = Readonly<ReturnType<typeof columnView>>
+
+/** The places of a column's buffers, in bytes from the batch's start. Its header has them. */
+export function columnView(batch: BatchBuffer, index: number) {
   const words = new Int32Array(batch, 4 * (HEADER_WORDS + COLUMN_WORDS * index), COLUMN_WORDS)
   return {
     kind: words[0]! as Kind,
@@ -112,10 +98,7 @@ export interface BatchCost {
   readonly fixedBytes: number
   /** Bytes of a row beside those copied from its body: numbers, offsets, bits and key parts. */
   readonly rowBytes: number
-  /**
-   * The most copies of a byte of the body: payload, key, and every column that may read the same
-   * value.
-   */
+  /** The most copies of a byte of the body: payload, key, and columns that read the value. */
   readonly copies: number
 }
 

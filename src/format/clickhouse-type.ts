@@ -52,11 +52,11 @@ const PLAIN: Readonly<Record<string, ColumnType>> = {
 }
 
 /** Types with parameters, and what the parameters look like. */
-const WITH_PARAMETERS: readonly (readonly [name: RegExp, parameters: RegExp, type: ColumnType])[] = [
-  [/^FixedString$/, /^\d{1,9}$/, 'STRING'],
-  [/^DateTime$/, /^'[A-Za-z0-9_+/-]{1,64}'$/, 'TIMESTAMP'],
-  [/^DateTime64$/, /^[0-9](?: ?, ?'[A-Za-z0-9_+/-]{1,64}')?$/, 'TIMESTAMP'],
-  [/^Object$/, /^'json'$/, 'JSON'],
+const WITH_PARAMETERS: readonly (readonly [name: string, parameters: RegExp, type: ColumnType])[] = [
+  ['FixedString', /^\d{1,9}$/, 'STRING'],
+  ['DateTime', /^'[A-Za-z0-9_+/-]{1,64}'$/, 'TIMESTAMP'],
+  ['DateTime64', /^[0-9](?: ?, ?'[A-Za-z0-9_+/-]{1,64}')?$/, 'TIMESTAMP'],
+  ['Object', /^'json'$/, 'JSON'],
 ]
 
 /** The mapped type of a ClickHouse type; undefined where Weir has none. */
@@ -71,7 +71,7 @@ export function mapClickHouseType(text: string): MappedType | undefined {
     return inner && { type: inner.type, isNullable: true }
   }
   if (/^Enum(?:8|16)?$/.test(name)) return areMembers(parameters) ? plain('STRING') : undefined
-  const found = WITH_PARAMETERS.find(([is, fits]) => is.test(name) && fits.test(parameters))
+  const found = WITH_PARAMETERS.find(([is, fits]) => is === name && fits.test(parameters))
   return found && plain(found[2])
 }
 

@@ -11,10 +11,7 @@ import type { Footer } from './segment-meta.ts'
 
 /** The header of a delete file: the flush that it belongs to. */
 export interface DeletesHeader extends Omit<Footer, 'rows' | 'deletes' | 'replaces'> {
-  /**
-   * Rows of the Parquet file beside it; above 0 the delete file counts only together with that
-   * file.
-   */
+  /** Rows of the Parquet file beside it; above 0 the two files count only together. */
   readonly rowsOfFlush: number
 }
 

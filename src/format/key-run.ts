@@ -36,9 +36,7 @@ export interface RunKey {
   readonly row: number
 }
 
-/**
- * The parts of a run, as views of its buffer. Key i stands at bytes [offsets[i], offsets[i + 1]).
- */
+/** A run as views of its buffer. Key i stands at bytes [offsets[i], offsets[i + 1]). */
 export interface RunView {
   readonly count: number
   readonly rows: Int32Array
@@ -128,9 +126,7 @@ export class KeyRunWriter {
     this.#view.offsets[this.#count] = this.#end
   }
 
-  /**
-   * Returns the run. Asserts that the keys and bytes that were added are as many as announced.
-   */
+  /** Returns the run. Asserts that it is filled. */
   end(): KeyRun {
     const { count, bytes } = this.#view
     assert(this.#count === count && this.#end === bytes.length, 'a key run is filled')
@@ -138,10 +134,7 @@ export class KeyRunWriter {
   }
 }
 
-/**
- * A copy of a run that has none, with versions.
- * @param versions by row, VERSION_BYTES each
- */
+/** A copy of a run without versions, with them. `versions`: by row, VERSION_BYTES each. */
 export function withVersions(run: KeyRun, versions: Uint8Array): KeyRun {
   const { count, rows } = viewRun(run)
   const ranked = new ArrayBuffer(run.byteLength + VERSION_BYTES * count)

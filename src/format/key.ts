@@ -8,10 +8,7 @@ import { createHash } from 'node:crypto'
 import { assert } from '../util/assert.ts'
 import { type ColumnType, KEY_RECEIVED_AT, NUMBER_TYPES, type PoolSchema } from './schema.ts'
 
-/**
- * Bytes of an encoded key part; a longer part is stored as its SHA-256. parse/native/schema.h
- * repeats it.
- */
+/** Bytes of a key part; a longer one is its SHA-256. parse/native/schema.h repeats it. */
 export const KEY_PART_BYTES_MAX = 200
 
 /** A length byte that no short string has: a SHA-256 follows. */
@@ -114,9 +111,7 @@ export function writeLong(key: Uint8Array, at: number, high: number, low: number
 const float = new Float64Array(1)
 const floatWords = new Int32Array(float.buffer)
 
-/**
- * A double in total order: negative ones with all bits inverted, the others with the sign flipped.
- */
+/** A double in total order: negative ones inverted, the others with the sign flipped. */
 export function writeDouble(key: Uint8Array, at: number, value: number): number {
   float[0] = value + 0 // −0 is stored as 0, and a stored −0 of another writer is the same key
   const low = floatWords[0]!
@@ -147,10 +142,9 @@ export function writeString(
 // ── versions of rows ─────────────────────────────────────────────────────────────────────────────
 
 /**
- * Bytes of a row's version, in a pool that names a version column: of the rows of a key since its
- * last delete the highest version wins, and of equal versions the later one. Versions compare as
- * bytes in the order of their values. The native routines write the same bytes
- * (parse/native/key.h).
+ * Bytes of a row's version, in a pool with a version column: of the rows of a key since its last
+ * delete the highest wins, and of equal ones the later one. Versions compare as bytes.
+ * The native routines write the same bytes (parse/native/key.h).
  */
 export const VERSION_BYTES = 8
 

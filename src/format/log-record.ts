@@ -8,9 +8,7 @@
 
 export const RECORD_MAGIC = 0x43455257
 export const RECORD_HEADER_BYTES = 64
-/**
- * Bytes of magic and checksum. A record begins at a multiple of 8, so no page ends between them.
- */
+/** Bytes of magic and checksum. Records are aligned to 8, so no page ends between them. */
 export const RECORD_MARK_BYTES = 8
 export const RECORD_KIND = { post: 1, delete: 2, filler: 3, stop: 4 } as const
 export const RECORD_HAS_BITS = 1

@@ -34,8 +34,7 @@ const MAGIC = 0x31_52_41_50
 
 /**
  * Reads the footer of a Parquet file.
- * @throws Damaged that names the file where it cannot be read or is no Parquet file; else Node's
- *   error
+ * @throws Damaged that names the file where it is unreadable or no Parquet file, else Node's error
  */
 export function readParquetFooter(disk: Disk, file: string): ParquetFooter {
   let handle: number | undefined
@@ -57,9 +56,7 @@ export function readParquetFooter(disk: Disk, file: string): ParquetFooter {
   }
 }
 
-/**
- * True for a file that this process may not open: for a reader of segments it is as good as lost.
- */
+/** True where this process may not open the file: a reader of segments has lost it. */
 function isForbidden(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException
   return code === 'EACCES' || code === 'EPERM'

@@ -6,17 +6,11 @@ import { assert } from '../util/assert.ts'
 
 /** The facts of a column type that several layers need. */
 interface ColumnTypeFacts {
-  /**
-   * Its number in calls of native functions: `Type` of parse/native/schema.h and
-   * store/segment/native/parquet.h.
-   */
+  /** `Type` of parse/native/schema.h and of store/segment/native/parquet.h. */
   readonly number: number
   /** A key of KIND: what the column's buffers in a batch hold. */
   readonly kind: 'binary' | 'bool' | 'i8' | 'i16' | 'i32' | 'i64' | 'f32' | 'f64'
-  /**
-   * Its class in apache-arrow. JSON is its text: readers without the `arrow.json` extension warn or
-   * refuse it.
-   */
+  /** Its class in apache-arrow. JSON is a text: readers refuse the `arrow.json` extension. */
   readonly arrow: string
   /** Its type in DuckDB: the name in SQL, of a DuckDBTypeId, and of DuckDBType's constant. */
   readonly duckdb: string
@@ -25,9 +19,8 @@ interface ColumnTypeFacts {
 }
 
 /**
- * The table of column types. A new type goes here and into the two kernels. A type with a new way
- * to read, print or encode its values also goes where the compiler or test/store/rows.ts asks for
- * it.
+ * The table of column types. A new type goes here and into the two kernels, and where the compiler
+ * or test/store/rows.ts asks for it.
  */
 export const COLUMN_TYPE = {
   BOOLEAN: { number: 0, kind: 'bool', arrow: 'Bool', duckdb: 'BOOLEAN', clickHouse: 'Bool' },
@@ -69,10 +62,7 @@ export const ZONE_TYPES: readonly ColumnType[] = ['STRING', ...INTEGER_TYPES]
 export interface SchemaColumn {
   readonly name: string
   readonly type: ColumnType
-  /**
-   * Dotted path from the event's root. A top-level key that equals the whole text wins by being
-   * present.
-   */
+  /** Dotted path from the root. A top-level key that equals the whole text wins. */
   readonly jsonProperty: string
   /** A missing or null value rejects the event. Always true for columns of the key. */
   readonly required: boolean
@@ -88,10 +78,7 @@ export interface SchemaKey {
    * settings name, else primary timestamp, then unique id. At most KEY_COLUMNS_MAX.
    */
   readonly columns: readonly number[]
-  /**
-   * Index of the version column, whose highest value wins (key.ts). It is -1 where the pool has
-   * none; the later sequence wins there.
-   */
+  /** Index of the version column, whose highest value wins (key.ts); -1 where there is none. */
   readonly version: number
 }
 
@@ -107,10 +94,7 @@ export interface PoolSchema {
   readonly tenant: number
   /** Null where every event is its own record. */
   readonly key: SchemaKey | null
-  /**
-   * Index of the unique id's column where the pool names one. Otherwise the key's last column is
-   * the unique id.
-   */
+  /** Index of the unique id's column; absent where that is the key's last column. */
   readonly uniqueId?: number
 }
 

@@ -2,11 +2,10 @@
  * Reads columns of a segment's Parquet file (segment.md) as raw Arrow buffers, with parquet-wasm.
  * Only the named columns are read and decoded.
  *
- * Damage inside a file becomes an error that names it. A damaged page may make the WebAssembly code
- * trap inside a task of its own: the error then reaches only `uncaughtException`, the promise that
- * waits for the page never settles, and the instance cannot be used any more. So while a file is
- * read, a trap of this thread counts as that file's damage, and the next file gets a fresh
- * instance.
+ * Damage inside a file becomes an error that names it. A damaged page may make WebAssembly trap
+ * inside a task of its own: the error reaches only `uncaughtException`, and the promise that waits
+ * for the page never settles. So while a file is read, a trap of this thread counts as that file's
+ * damage, and the next file gets a fresh instance.
  */
 import { openAsBlob } from 'node:fs'
 import type * as Arrow from 'apache-arrow'
@@ -26,9 +25,7 @@ const arrow = () => loadPackage('apache-arrow') as typeof Arrow
 /** Row groups read at once. */
 const READ_GROUPS = 8
 
-/**
- * Columns of all rows, as the pieces that were read: every column has as many, of the same lengths.
- */
+/** Columns of all rows, as the pieces that were read: of each column the same lengths. */
 export interface StoredColumns {
   readonly rows: number
   /** Throws Damaged naming the file where there is no such column of that type. */
@@ -74,9 +71,8 @@ export async function readColumns(file: string, names: readonly string[]): Promi
 }
 
 /**
- * Names of a file's columns, in its order, which is that of a batch's columns. The names in a batch
- * are of no use: apache-arrow removes U+FEFF from their beginning, and two columns may differ in
- * nothing else.
+ * Names of a file's columns, in its order, which is that of a batch. apache-arrow removes U+FEFF
+ * from the beginning of a name, which may be all in which two columns differ.
  */
 function columnNames(metadata: ParquetMetaData): string[] {
   const group = metadata.rowGroup(0)
@@ -91,19 +87,15 @@ function columnNames(metadata: ParquetMetaData): string[] {
 }
 
 /**
- * True where parquet-wasm can select this column alone. It compares names as paths: `a` selects
- * `a.b` too. Where a name that is not ASCII begins another one (`é`, `éa`) it counts characters as
- * bytes and traps. Otherwise all columns are read.
+ * True where parquet-wasm can select this column alone. As names are paths, `a` selects `a.b` too,
+ * and it traps where a name that is not ASCII begins another one (`é`, `éa`).
  */
 function isSelectable(name: string, stored: readonly string[]): boolean {
   const isAscii = /^[\0-\x7f]*$/.test(name)
   return !stored.some(one => one !== name && one.startsWith(isAscii ? `${name}.` : name))
 }
 
-/**
- * True where a column of this type is stored so in a segment. The time zone of a timestamp is left
- * open.
- */
+/** True where a segment stores the type so. The zone of a timestamp is left open. */
 function isStoredAs({ type }: Data, wanted: ColumnType): boolean {
   return factsOf(type) === factsOf(arrowType(arrow(), wanted))
 }

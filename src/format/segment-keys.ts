@@ -42,10 +42,8 @@ interface Part {
 }
 
 /**
- * Reads the key columns of all rows.
- * @throws Damaged that names the file where it is unreadable, a row has no key, or two rows have
- *   the same
- * @param kernel `js`: the TypeScript loop even where the native module is there
+ * Reads the key columns of all rows. `kernel` chooses the loop.
+ * @throws Damaged that names the file where it is unreadable, or a row has no key of its own
  */
 export async function readSegmentKeys(
   file: string,
@@ -129,9 +127,7 @@ function keyRunOf(file: string, parts: readonly Part[], kernel: KernelChoice): K
 }
 
 interface NativeSegmentKeys {
-  /**
-   * See native/segment_keys.cpp. Returns two rows instead of a run where they have the same key.
-   */
+  /** See native/segment_keys.cpp. Returns two rows with the same key instead of a run. */
   segmentKeyRun(
     types: readonly number[],
     chunks: readonly (readonly (number | Uint8Array | null)[])[],

@@ -9,10 +9,7 @@ import { deleteFile, segmentFile } from '../util/paths.ts'
 import { readParquetFooter } from './parquet-footer.ts'
 import type { PoolSchema } from './schema.ts'
 
-/**
- * Smallest and largest value, printed as filters print them, of a column that the planner prunes
- * by.
- */
+/** Smallest and largest value of a column that the planner prunes by, as filters print them. */
 export interface ColumnRange {
   readonly min: string
   readonly max: string

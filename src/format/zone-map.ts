@@ -26,9 +26,7 @@ const DAY_US = 86_400_000_000
 /** A tenant longer than this, in UTF-8, has no range (SegmentMeta). */
 const TENANT_BYTES_MAX = 64
 
-/**
- * The range of a column in pieces; undefined where a row is null, or no range of this type is kept.
- */
+/** The range of a column; undefined where a row is null, or no range of its type is kept. */
 export function rangeOf(pieces: readonly Data[], type: ColumnType): Range {
   if (pieces.some(piece => piece.nullCount > 0)) return undefined
   const ranges = pieces.filter(piece => piece.length > 0).map(piece => rangeOfPiece(piece, type))
@@ -119,10 +117,7 @@ export function wordsOf({ values }: Data): Int32Array {
   return new Int32Array(buffer as ArrayBuffer, byteOffset, byteLength / 4)
 }
 
-/**
- * Reads single values of a piece without nulls. Arrow's own getters round timestamps to
- * milliseconds.
- */
+/** Reads values of a piece without nulls. Arrow's getters round timestamps to milliseconds. */
 export function valueReader(piece: Data, type: ColumnType): (row: number) => NonNullable<Value> {
   if (type === 'STRING' || type === 'JSON') {
     const offsets = piece.valueOffsets as Int32Array
