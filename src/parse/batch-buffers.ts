@@ -1,10 +1,7 @@
 /**
- * The memory of batches is used again and again.
- *
- * A batch lives from its parse task to its flush: 200 MB of batches pass a second under load. As
- * ordinary ArrayBuffers they made every thread collect garbage all the time (docs/decisions/0003).
- * In shared memory they pass by reference. V8 does not count shared memory, so a dropped buffer
- * stays for minutes: a buffer is made only when none fits.
+ * The memory of batches is used again and again (docs/decisions/0003). A batch lives from its parse
+ * task to its flush. V8 does not count shared memory, so a dropped buffer stays for minutes: one is
+ * made only when none fits.
  *
  *   main thread    forTask() gives each parse task the buffers that it probably needs
  *   parse worker   takeFitting() uses a given buffer that fits, or makes one
@@ -30,14 +27,10 @@ const SMALLEST_BYTES = 512
 const SIZES_ABOVE = 4
 /** A worker leaves a given buffer unused where it is this many times larger than its batch. */
 const TOO_LARGE = 4
-/**
- * Estimates and new buffers are a little larger than the last batch: the next one may be so too.
- */
+/** Estimates and new buffers are a little larger than the last batch was. */
 const MARGIN = 1.0625
 
-/**
- * The size of the buffer for a batch of `bytes` bytes: there are four sizes between powers of two.
- */
+/** The size of the buffer for a batch: there are four sizes between powers of two. */
 export function bufferBytes(bytes: number): number {
   if (bytes <= SMALLEST_BYTES) return SMALLEST_BYTES
   const step = 2 ** (Math.floor(Math.log2(bytes - 1)) - 2)
@@ -73,10 +66,7 @@ export class BatchBuffers {
     this.#bytes += bytes
   }
 
-  /**
-   * The smallest unused buffer of at least `bytes` bytes; undefined where all are more than twice
-   * as large.
-   */
+  /** The smallest unused buffer that fits; undefined where all are more than twice as large. */
   take(bytes: number): SharedArrayBuffer | undefined {
     let size = bufferBytes(bytes)
     for (let above = 0; above <= SIZES_ABOVE; above += 1, size = bufferBytes(size + 1)) {
@@ -100,10 +90,7 @@ export class BatchBuffers {
     return buffers
   }
 
-  /**
-   * Takes back what a task did not use, and learns from its batches how large the next ones will
-   * be.
-   */
+  /** Takes back unused buffers, and learns how large the next batches will be. */
   takeBack(task: ParseTask, { unusedBuffers, batches }: ParseResult): void {
     for (const buffer of unusedBuffers ?? []) this.give(buffer)
     this.#estimates.learn(task, batches)
@@ -118,10 +105,7 @@ export class BatchBuffers {
   }
 }
 
-/**
- * How large a batch becomes: bytes that every batch of its columns has, and bytes for each byte of
- * its bodies.
- */
+/** Bytes that every batch of its columns has, and bytes for each byte of its bodies. */
 interface Estimate {
   readonly fixedBytes: number
   readonly perByte: number
@@ -129,17 +113,13 @@ interface Estimate {
 
 /**
  * Remembers from the last batch of each pool, kind and order of magnitude how large the next ones
- * will be. A single event and an array of 500 differ in how many bytes of a batch come from a byte
- * of the body.
+ * will be. A single event and 500 differ in how many bytes of a batch come from a byte of the body.
  */
 class SizeEstimates {
   /** Bounded: the oldest goes. */
   readonly #estimates = new Map<number, Estimate>()
 
-  /**
-   * The sizes of the batches that a task will probably make, in the order in which the worker makes
-   * them.
-   */
+  /** The sizes of the batches that a task will probably make, in the worker's order. */
   ofTask({ table, groups }: ParseTask): number[] {
     const sizes: number[] = []
     for (const group of groups) {
@@ -192,8 +172,7 @@ function bodyBytes(table: Float64Array, request: number): number {
 
 /**
  * A worker's buffer for a batch of `bytes` bytes: the first of `given` that fits, which leaves the
- * list, or a new one. The given buffers stand in the order in which they are needed, so the first
- * one mostly fits.
+ * list, or a new one. They stand in the order in which they are needed.
  */
 export function takeFitting(given: SharedArrayBuffer[], bytes: number): SharedArrayBuffer {
   const size = bufferBytes(Math.ceil(MARGIN * bytes))

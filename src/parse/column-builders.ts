@@ -31,10 +31,7 @@ export class Column {
   readonly kind: Kind
   /** By row: 1 for a value, 0 for null. */
   valid = new Uint8Array(ROWS_AT_FIRST)
-  /**
-   * bool, i8, i16, i32: a word a row. i64: two, low word first. binary: the offsets, one more than
-   * rows.
-   */
+  /** bool, i8, i16, i32: a word a row. i64: two, low word first. binary: rows + 1 offsets. */
   words: Int32Array
   /** f32 (already rounded) and f64. */
   doubles: Float64Array
@@ -94,10 +91,7 @@ export class Column {
     this.valid[row] = 1
   }
 
-  /**
-   * Returns where the row's bytes begin, and makes room for `length` of them. `endBytes` must
-   * follow.
-   */
+  /** Makes room for `length` bytes of the row; returns their place. `endBytes` must follow. */
   beginBytes(row: number, length: number): number {
     const at = this.words[row]!
     if (at + length > this.bytes.length)
@@ -171,9 +165,7 @@ function countNulls(valid: Uint8Array, rows: number): number {
   return nulls
 }
 
-/**
- * Writes the key column of a batch from the columns of the same row. format/key.ts has the bytes.
- */
+/** Writes the key column of a batch from the columns of the same row (format/key.ts). */
 export class KeyWriter {
   readonly #columns: readonly (Column | null)[]
   readonly #types: readonly ColumnType[]
@@ -204,10 +196,7 @@ export class KeyWriter {
   }
 }
 
-/**
- * Writes the batch of the first `rows` rows (format/batch-layout.ts) into memory of `allocate`: the
- * header, then validity, offsets and data of each column, each on a multiple of 8.
- */
+/** Writes the batch of the first `rows` rows (format/batch.md) into memory of `allocate`. */
 export function writeBatch(columns: readonly Column[], rows: number, allocate: Allocate): BatchBuffer {
   const words: number[] = [BATCH_MAGIC, BATCH_VERSION, rows, columns.length, 0, 0]
   let end = align8(4 * (HEADER_WORDS + COLUMN_WORDS * columns.length))

@@ -21,10 +21,7 @@ export type Pieces = AsyncIterable<Uint8Array>
 
 const GUNZIP_OPTIONS = { maxOutputLength: BODY_BYTES_MAX, finishFlush: constants.Z_FINISH, info: true }
 
-/**
- * The answer of gunzipSync with `info`, which its types leave out. `bytesWritten` counts the bytes
- * read.
- */
+/** The answer of gunzipSync with `info`. `bytesWritten` counts the bytes read. */
 interface Inflated {
   readonly buffer: Buffer
   readonly engine: { readonly bytesWritten: number }

@@ -55,9 +55,7 @@ export class JsonScan {
   expected: number = EXPECTED.nothing
   /** The kind of the last value, one of FOUND. */
   found: number = FOUND.nothing
-  /**
-   * 1 where the last string or key holds escapes, or the last number has a fraction or an exponent.
-   */
+  /** 1 where the last string or key has escapes, or the last number a fraction or an exponent. */
   mark = 0
   readonly #open = new Uint8Array(DEPTH_MAX + 1)
 
@@ -151,10 +149,7 @@ export class JsonScan {
     }
   }
 
-  /**
-   * The position after the \u escape (or escaped pair) at `pos`, negative where it refuses the
-   * document.
-   */
+  /** The position after the \u escape or pair at `pos`; negative where it is refused. */
   #unicodeEscape(pos: number): number {
     const bytes = this.bytes
     const unit = bytes[pos + 1] === LOWER_U ? hex4(bytes, pos + 2) : -1
@@ -272,10 +267,7 @@ export class JsonScan {
     return true
   }
 
-  /**
-   * Closes what ends here; then stands at the next value, or behind the container opened at
-   * `outside`.
-   */
+  /** Closes what ends here; then stands at the next value, or behind the outer container. */
   #afterValue(outside: number): boolean {
     while (this.depth > outside) {
       const byte = this.skipSpace()

@@ -24,9 +24,8 @@ export const REQUEST = {
   /** Received-at, whole microseconds since 1970 UTC. */
   receivedAtUs: 3,
   /**
-   * Byte offset in the slab of a bitmap with one bit for each event, least significant first. It
-   * is -1 where there is none. Only events whose bit is set are parsed. The others give no row and
-   * no error. Recovery uses it.
+   * Byte offset in the slab of a bitmap with one bit for each event, least significant first; -1
+   * where there is none. Only events whose bit is set are parsed. Recovery uses it.
    */
   bits: 4,
 } as const
@@ -36,10 +35,7 @@ export const FLAG = {
   all_or_nothing: 1,
   /** The bytes are gzip; the worker inflates them before the kernel sees them. */
   gzip: 2,
-  /**
-   * Each accepted event gets a received-at of its own: the worker writes it into the keys after the
-   * kernel (event-times.ts).
-   */
+  /** Each accepted event gets a received-at of its own, after the kernel (event-times.ts). */
   rises: 4,
 } as const
 
@@ -57,18 +53,14 @@ export const OUTCOME = {
 } as const
 
 /**
- * Int32 words of an event error: request (row in the table), event, error word (event-error.ts),
- * column. A document that broke at a known byte has one: its event or -1, the word of the refusal,
- * the byte.
+ * Int32 words of an event error: request (row in the table), event, error word, column. A document
+ * that broke at a known byte has one: its event or -1, the refusal's word, the byte.
  */
 export const ERROR_WORDS = 4
 
 /** The result of a kernel's call. */
 export interface Parsed {
-  /**
-   * The accepted rows (format/batch-layout.ts). Its header holds its length; the memory may be
-   * longer.
-   */
+  /** The accepted rows (format/batch.md). The memory may be longer. */
   readonly batch: BatchBuffer
   /** OUTCOME_WORDS per request of the call, in the table's order. */
   readonly outcomes: Int32Array

@@ -21,10 +21,7 @@ export function shortInteger(bytes: Uint8Array, from: number, to: number): numbe
 const LONG_MIN = -(2n ** 63n)
 const LONG_MAX = 2n ** 63n - 1n
 
-/**
- * The integer of any literal without fraction and exponent, or null beyond 64 bits. JSON has no
- * leading zeros, so length tells enough.
- */
+/** The integer of a literal without fraction and exponent, or null beyond 64 bits. */
 export function longInteger(bytes: Buffer, from: number, to: number): bigint | null {
   if (to - from > 20) return null
   const long = BigInt(bytes.toString('latin1', from, to))

@@ -40,10 +40,7 @@ export class EventScan {
     this.#key = new Uint8Array(ESCAPE_BYTES_MAX * paths.keyBytesMax)
   }
 
-  /**
-   * Walks the event whose brace is at the scan's position. Returns false where it refuses the
-   * document.
-   */
+  /** Walks the event whose brace is at the scan's position; false where it is refused. */
   walk(): boolean {
     this.found.fill(FOUND.nothing)
     return this.#object(this.#paths.root)

@@ -23,10 +23,7 @@ const FREED_TRIM_MS = 10_000
 
 export interface ParseWorkersData {
   readonly kernel: KernelChoice
-  /**
-   * One number in shared memory: threads started so far. Each adds itself, and takes its name from
-   * it.
-   */
+  /** One number in shared memory: threads started so far. Each is named by its own. */
   readonly started: Int32Array
 }
 

@@ -1,9 +1,7 @@
 /**
  * A parse task on its worker's thread (workers/parse.ts): inflates and parses bodies, and writes
- * the log record header in front of each accepted body.
- *
- * The native kernel hands back what it cannot decide (DOCUMENT.undecided). The reference parser,
- * the TypeScript kernel, parses such a request into a batch of its own, and its outcome counts.
+ * the log record header in front of each accepted body. The reference parser parses what the native
+ * kernel hands back (DOCUMENT.undecided) into a batch of its own, and its outcome counts.
  */
 
 import { align8 } from '../format/batch-layout.ts'
@@ -138,10 +136,7 @@ class TaskRun {
     }
   }
 
-  /**
-   * Inflates one body into shared memory of its own, with room for its record header, and parses it
-   * there.
-   */
+  /** Parses one inflated body in shared memory of its own, with room for its record header. */
   #parseInflated(request: number, kernels: GroupKernels): void {
     const row = this.#table.slice(request * REQUEST_WORDS, (request + 1) * REQUEST_WORDS)
     const from = row[REQUEST.offset]!
@@ -194,8 +189,7 @@ class TaskRun {
 
   /**
    * Gives the events of requests with FLAG.rises their received-at: reserved from the group's
-   * clock, or counted from the log record's in a replay. The table gets that of each request's
-   * first event.
+   * clock, or counted from the log record's in a replay. The table gets that of the first event.
    */
   #withEventTimes(
     parsed: ParsedBatch,

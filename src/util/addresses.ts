@@ -23,9 +23,8 @@ export function withoutEndSlashes(url: string): string {
 const IPV4_IN_IPV6 = '::ffff:'
 
 /**
- * The network that failed logins are counted for. An IPv6 host chooses the last 64 bits of its
- * address freely, so only the first 64 count. An IPv4 address counts as a whole, also inside an
- * IPv6 address.
+ * The network that failed logins are counted for: an IPv4 address, also one inside an IPv6 address,
+ * else the first 64 bits. A host chooses the other 64 freely.
  */
 export function networkOf(address: string): string {
   const mapped = address.toLowerCase().startsWith(IPV4_IN_IPV6) ? address.slice(IPV4_IN_IPV6.length) : address

@@ -1,13 +1,7 @@
-/**
- * Time: the wall clock for people, the monotonic clock for durations, received-at of requests,
- * timers and timeouts.
- */
+/** Clocks, received-at of requests, timers and timeouts. */
 import { assert } from './assert.ts'
 
-/**
- * Wall clock in whole milliseconds, UTC. Only for times that people read (received-at, creation
- * dates).
- */
+/** Wall clock in whole milliseconds, UTC. Only for times that people read. */
 export function wallMs(): number {
   return Date.now()
 }
@@ -23,25 +17,18 @@ export function callAfter(ms: number, call: () => void): () => void {
   return () => clearTimeout(timer)
 }
 
-/**
- * A `number` holds every microsecond up to 2^53 (the year 2255). A rising clock stops following the
- * wall clock before.
- */
+/** A `number` holds every microsecond up to 2^53 (the year 2255). A clock stops before. */
 const WALL_US_MAX = Date.UTC(2240, 0) * 1000
 
 /**
- * Wall clock in microseconds that never gives a value twice. When it is asked faster than once per
- * microsecond, or the wall clock is set back, it runs ahead of the wall clock by one microsecond
- * per value.
+ * Wall clock in microseconds that never gives a value twice. Where it is asked too fast or the wall
+ * clock is set back, it runs ahead by one microsecond per value.
  */
 export class RisingClock {
   #lastUs = 0
   #shared: SharedArrayBuffer | undefined
 
-  /**
-   * A value above every value that was given or raised to before. Of a shared clock: the wall
-   * clock, from which a thread reserves the values of a request.
-   */
+  /** A value above all before. Of a shared clock: the wall clock, from which threads reserve. */
   next(): number {
     const wallUs = Math.min(1000 * wallMs(), WALL_US_MAX)
     if (this.#shared !== undefined) return wallUs
@@ -107,9 +94,7 @@ export class ReceivedClocks {
   }
 }
 
-/**
- * True when `work` resolves in time; false when it rejects or the timeout of `msMax` passes first.
- */
+/** True when `work` resolves in time; false when it rejects or `msMax` passes first. */
 export async function resolvesWithin(msMax: number, work: Promise<unknown>): Promise<boolean> {
   let timer: NodeJS.Timeout | undefined
   const timeout = new Promise<boolean>(resolve => {

@@ -1,7 +1,4 @@
-/**
- * CRC-32 (zlib's) of log records, segments, backups and whole files. Native where the module was
- * built, else Node's.
- */
+/** CRC-32 (zlib's): native where the module was built, else Node's (docs/decisions/0021). */
 import { crc32 as nodeCrc32 } from 'node:zlib'
 import type { Disk } from './disk.ts'
 import { asDamage } from './errors.ts'
@@ -21,10 +18,7 @@ export function crc32(bytes: Uint8Array, before = 0): number {
   return nativeOrNode(bytes, before)
 }
 
-/**
- * CRC-32 of any bytes followed by their own CRC-32 (little-endian): always this value. A delete
- * file ends with its checksum, so it is verified without being parsed.
- */
+/** CRC-32 of any bytes followed by their own CRC-32 (little-endian), as in a delete file. */
 export const SELF_CHECKED = 0x2144df1c
 
 /** Bytes of one read of a file. */
@@ -62,10 +56,7 @@ export function fileChecksum(on: Disk, path: string): number {
   }
 }
 
-/**
- * The same with a rest after each piece, whose bytes `rest` gets. An error of `rest` ends the
- * reading.
- */
+/** The same with a rest after each piece. An error of `rest` ends the reading. */
 export async function restingChecksum(
   on: Disk,
   path: string,

@@ -16,10 +16,7 @@ export function firstLine(error: unknown): string {
   return (message.split('\n', 1)[0] ?? message).replace(/^Failure running pending result task: /, '')
 }
 
-/**
- * True if DuckDB reached its memory limit or the system had no memory. An appender words this
- * differently.
- */
+/** True if DuckDB or the system had no memory. An appender words this differently. */
 export function isOutOfMemory(error: unknown): boolean {
   return /^Out of Memory Error|^Failed to append: (failed to|could not) allocate |std::bad_alloc|^Failed to allocate /.test(
     firstLine(error),
@@ -54,10 +51,7 @@ function refusalOf(error: unknown, stage: Stage): Unavailable | undefined {
   return isOfDisk ? ioFailure(stage, line) : undefined
 }
 
-/**
- * A failure of a file that is no segment. DuckDB names it by its path, which the caller of a query
- * does not see: the log has it.
- */
+/** A failure of another file than a segment. Only the log has its path. */
 function ioFailure(stage: Stage, line: string): Unavailable {
   if (stage === 'query') warn(`a query failed: ${line}`)
   return new Unavailable(`${stage}_io`, stage === 'query' ? QUERY_IO : line)
@@ -106,10 +100,9 @@ export function withoutDetails(error: unknown): unknown {
 }
 
 /**
- * The first segment that is not what was written, whose columns cannot be read to their end, or
- * that does not hold its rows. Damage may be readable: a flipped bit may make another column name.
- * Rejects with Unavailable, and with DuckDB's error where the statement was interrupted: neither
- * says anything about a file.
+ * The first segment that is not what was written, that cannot be read to its end, or that lacks
+ * rows. Damage may be readable: a flipped bit may make another column name. Rejects where an
+ * interrupt, or a refusal of the machine, says nothing about a file.
  */
 export async function findDamaged(
   segments: readonly ReadSegment[],

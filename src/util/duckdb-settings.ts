@@ -18,10 +18,7 @@ interface Settings {
   readonly spillFolder: string
   /** Settings of this kind of instance, as in `threads = 1`. */
   readonly more?: readonly string[]
-  /**
-   * The only files or folders that statements may use. Where it is absent, statements are Weir's
-   * alone.
-   */
+  /** The only files or folders that statements may use. Absent: all statements are Weir's. */
   readonly allowed?: {
     readonly by: 'allowed_directories' | 'allowed_paths'
     readonly names: readonly string[]

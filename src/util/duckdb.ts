@@ -1,7 +1,4 @@
-/**
- * The part of DuckDB's package that Weir uses (load-package.ts). Importing it loads DuckDB, so only
- * threads that run it do.
- */
+/** The part of DuckDB's package that Weir uses. Importing it loads DuckDB. */
 import type * as DuckDb from '@duckdb/node-api'
 import { loadPackage } from './load-package.ts'
 

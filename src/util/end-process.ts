@@ -10,9 +10,8 @@ export const SIGNAL_ECHO_MS = 300
 export const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const
 
 /**
- * A listener that ignores the second copy of a signal. A terminal sends Ctrl-C to every process of
- * the foreground group, and npm forwards its own copy, so a process under `npm start` gets two. Use
- * one result for both signals.
+ * A listener that ignores the second copy of a signal: under `npm start` a terminal and npm both
+ * send Ctrl-C. Use one result for both signals.
  */
 export function withoutEchoes(listener: (signal: NodeJS.Signals) => void): (signal: NodeJS.Signals) => void {
   let lastMs = Number.NEGATIVE_INFINITY
@@ -24,10 +23,7 @@ export function withoutEchoes(listener: (signal: NodeJS.Signals) => void): (sign
   }
 }
 
-/**
- * Time for a signal to end the process. The first process of a container does not die of its own
- * signal.
- */
+/** Time for a signal to end the process. The first process of a container ignores its own. */
 const DIE_MS = 1_000
 
 /**
@@ -44,10 +40,7 @@ export function endNow(): never {
   process.exit(1)
 }
 
-/**
- * Ends the process by the default action of `signal`, so that a shell sees 128 + its number. Main
- * thread only.
- */
+/** Ends the process by `signal`, for a shell to see 128 + its number. Main thread only. */
 export function dieOf(signal: NodeJS.Signals): void {
   // Node ignores SIGPIPE. The system's default action returns when a signal loses its last
   // listener.

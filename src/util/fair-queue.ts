@@ -1,7 +1,4 @@
-/**
- * A bounded queue that serves its keys in turn, one item of each. A key's items leave in the order
- * they came.
- */
+/** A bounded queue that serves its keys in turn, one item of each, in the order they came. */
 export class FairQueue<T> {
   readonly #lanes = new Map<string, T[]>()
   readonly #max: number

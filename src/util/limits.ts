@@ -1,7 +1,6 @@
 /**
  * The maximums of Weir that a client can meet, and those that several files share, each with its
- * reason and what happens beyond it. A tuning value or a bound of one file stands at that file's
- * head.
+ * reason and what happens beyond it. A bound of one file stands at that file's head.
  *
  * W-9: nothing between admission and ack is unbounded. A queue, buffer, loop or wait without a
  * constant is a bug.
@@ -15,20 +14,11 @@ export const MiB = 1024 * KiB
 
 // ── ingest ──────────────────────────────────────────────────────────────────────────────────────
 
-/**
- * Bytes of a decoded body. The protocol's own limit; a larger body is 413. parse/native/schema.h
- * repeats it.
- */
+/** Bytes of a decoded body; more are 413: the protocol's limit. Also in parse/native/schema.h. */
 export const BODY_BYTES_MAX = 1_048_320
-/**
- * Events in a body. The protocol's own limit; more events are 413. parse/native/schema.h repeats
- * it.
- */
+/** Events in a body; more are 413: the protocol's limit. Also in parse/native/schema.h. */
 export const EVENTS_MAX = 500
-/**
- * JSON containers open at once; deeper nesting is 400. It keeps the stacks of both kernels small.
- * parse/native/schema.h repeats it.
- */
+/** JSON containers open at once; more are 400. It keeps stacks small. Also in schema.h. */
 export const DEPTH_MAX = 1024
 /** Chunks of a body below this size are tiny. Each costs the main thread about 1 µs. */
 export const TINY_CHUNK_BYTES = 32
@@ -37,15 +27,9 @@ export const TINY_CHUNK_BYTES = 32
  * 500 events and each comma with one call sends 1,000. 2,048 chunks take 2 to 3 ms.
  */
 export const TINY_CHUNKS_MAX = 2_048
-/**
- * Tiny chunks after that 400 until the connection closes at once. They come in the same read, so
- * the answer is not sent yet.
- */
+/** Tiny chunks after that 400, of the same read, until the connection closes at once. */
 export const TINY_CHUNKS_CLOSE = 256
-/**
- * Tiny chunks forgiven in each API_TICK_MS: 1,000 a second, more than a pipe of lines or a slow
- * link sends.
- */
+/** Tiny chunks forgiven in each API_TICK_MS: 1,000 a second, more than a pipe of lines sends. */
 export const TINY_CHUNKS_PER_TICK = 100
 /** Bytes read and dropped after a 413, so that the client sees the answer instead of a reset. */
 export const DRAIN_BYTES_MAX = 8 * MiB
@@ -58,9 +42,7 @@ export const DRAIN_GRACE_MS = 1_000
  * the first byte uWebSockets.js closes the connection after 8 to 12 s.
  */
 export const BODY_MS_MAX = 60_000
-/**
- * A slower body gets 408 while another request wants its space. A mobile link sends 20 kB/s.
- */
+/** A slower body gets 408 while another request wants its space. Mobile links send 20 kB/s. */
 export const BODY_BYTES_PER_SECOND_MIN = 16 * KiB
 /** Time for a client to read an answer; then the connection closes. */
 export const ANSWER_MS_MAX = 10_000
@@ -91,10 +73,7 @@ export const UNIQUE_NAME_BYTES_MAX = 256
 export const DESCRIPTION_BYTES_MAX = 8_192
 /** Bytes of a webhook's user name, and of its password, in UTF-8: headers are short. */
 export const CREDENTIAL_BYTES_MAX = 1_024
-/**
- * Characters of an `Authorization` header. The longest valid one is Basic with two credentials of
- * CREDENTIAL_BYTES_MAX in base64: 2,738.
- */
+/** Characters of an `Authorization` header. Two credentials in base64 take 2,738. */
 export const AUTHORIZATION_CHARACTERS_MAX = 4 * KiB
 /** Data pools of a server. Each has a memtable, a manifest and schemas in memory. */
 export const POOLS_MAX = 20_000
@@ -118,10 +97,7 @@ export const CLICKHOUSE_TYPE_CHARACTERS_MAX = 256
 export const TABLE_SETTINGS_NAMES_MAX = 32
 /** Bytes of an entry of table settings in UTF-8: an expression over columns. */
 export const TABLE_SETTINGS_TEXT_BYTES_MAX = 1_024
-/**
- * UTF-8 bytes of an SQL text that a caller gives, such as filterSql. Parsing the worst one takes
- * some 50 ms.
- */
+/** Bytes of an SQL text of a caller, such as filterSql. Parsing the worst one takes 50 ms. */
 export const SQL_TEXT_BYTES_MAX = 16 * KiB
 /** Random bytes of a new secret. */
 export const SECRET_BYTES = 32
@@ -133,24 +109,15 @@ export const UPDATED_COLUMNS_MAX = 64
 export const JOBS_ENDED_MAX = 10_000
 /** Days of retention: a hundred years. More is BAD_REQUEST. */
 export const RETENTION_DAYS_MAX = 36_500
-/**
- * Characters of an application's secret and of the /metrics token, at least. A shorter word that a
- * person chose is soon guessed.
- */
+/** Characters of a secret or the /metrics token, at least. A shorter word is soon guessed. */
 export const CLIENT_SECRET_CHARACTERS_MIN = 16
 /** Time for which a token is valid. Clients fetch a new one before. */
 export const TOKEN_SECONDS = 3_600
-/**
- * Bytes of a token request's body. The longest valid one has an id and a secret of 256 characters,
- * percent-encoded, and all scopes: 2 KiB.
- */
+/** Bytes of a token request's body. The longest valid one has 2 KiB. */
 export const TOKEN_BODY_BYTES_MAX = 16 * KiB
 /** Fields of a token request's form. Five have a meaning; the others are ignored. */
 export const TOKEN_FIELDS_MAX = 64
-/**
- * Bytes of `policy_values`. The token carries them, and with them it fits into
- * AUTHORIZATION_CHARACTERS_MAX.
- */
+/** Bytes of `policy_values`. A token with them fits into AUTHORIZATION_CHARACTERS_MAX. */
 export const POLICY_VALUES_BYTES_MAX = KiB
 /** Values in `policy_values`. */
 export const POLICY_VALUES_MAX = 32
@@ -172,10 +139,7 @@ export const QUERY_MS_MAX = 30_000
  * replaced. DuckDB hears an interrupt between chunks only, and none while it plans.
  */
 export const QUERY_END_MS_MAX = 2_000
-/**
- * Time for which the queries of an application run in the penalty process after one of them did not
- * end in time: a dashboard that asks the same question each minute stays there.
- */
+/** Time for which an application stays in the penalty process: longer than a dashboard's round. */
 export const PENALTY_MS = 600_000
 /** Queries of all applications that wait; one more is UNAVAILABLE. */
 export const QUERIES_WAITING_MAX = 256
@@ -183,15 +147,9 @@ export const QUERIES_WAITING_MAX = 256
 export const FILTERS_MAX = 500
 /** Nesting of a query's filters. */
 export const FILTER_DEPTH_MAX = 32
-/**
- * Characters of a LIKE pattern, except a text with `%` only at its ends. A search takes up to this
- * many times the length of the text.
- */
+/** Characters of a LIKE pattern but for `%text%`. A search takes up to as many times the text. */
 export const LIKE_PATTERN_CHARACTERS_MAX = 1_000
-/**
- * Patterns of a query that become regular expressions. Each may take RE2's 8 MB in each of its
- * threads, outside DuckDB's memory limit.
- */
+/** Patterns of a query that become regular expressions, of 8 MB in each of its threads. */
 export const LIKE_PATTERNS_MAX = 16
 /** Different values that the statistics of a dimension list. */
 export const UNIQUE_VALUES_MAX = 1_000
@@ -208,9 +166,7 @@ export const PERCENTILE_FRACTIONS_MAX = 20
 export const STALENESS_MS_MAX = 60_000
 /** Values of an answer, counted before its lists are resolved: 1 to 2 µs each. */
 export const GRAPHQL_VALUES_MAX = 100_000
-/**
- * Characters of all values of an answer; more are BAD_REQUEST. The main thread writes them as JSON.
- */
+/** Characters of all values of an answer; more are BAD_REQUEST. The main thread writes them. */
 export const ANSWER_CHARACTERS_MAX = 8 * MiB
 /** Unique ids of a question for their records. */
 export const UNIQUE_IDS_MAX = 1_000
@@ -273,70 +229,43 @@ export const GRAPHQL_FIELDS_MAX = 2_000
 export const GRAPHQL_DEPTH_MAX = 24
 /** Fragments of a document. Each may spread the next, and walking them recurses this deep. */
 export const GRAPHQL_FRAGMENTS_MAX = 200
-/**
- * Of these, values of the schema itself; the whole of it has 23,000. Twenty requests that ask for
- * more of them at once held 200 MB.
- */
+/** Of these, values of the schema itself, which has 23,000. Twenty requests held 200 MB. */
 export const GRAPHQL_SCHEMA_VALUES_MAX = 30_000
-/**
- * Metric queries of a request. The main thread plans each. Dashboards send about 25 at once, and
- * more than QUERIES_WAITING_MAX could not wait.
- */
+/** Metric queries of a request. Dashboards send about 25; more could not wait. */
 export const GRAPHQL_QUERIES_MAX = 200
-/**
- * Mutations of a request. Each waits for a sync of the catalog: a hundred take 0.1 to 0.3 s.
- */
+/** Mutations of a request. Each waits for a sync of the catalog: 100 take 0.1 to 0.3 s. */
 export const GRAPHQL_MUTATIONS_MAX = 100
 /** Characters of an object's name in the audit trail: those of an id or of any unique name. */
 export const AUDIT_ID_CHARACTERS_MAX = 256
-/**
- * Characters of the inputs of all metric queries of a request, as JSON. The main thread plans their
- * filters; the maximum takes about 12 ms.
- */
+/** Characters of the inputs of all metric queries of a request: planning takes 12 ms. */
 export const GRAPHQL_INPUT_CHARACTERS_MAX = 512 * KiB
-/**
- * Bytes of a GraphQL body. A pool of COLUMNS_MAX columns with the longest names and jsonProperties
- * takes 611,000.
- */
+/** Bytes of a GraphQL body. A pool of COLUMNS_MAX columns with the longest names has 611,000. */
 export const GRAPHQL_BODY_BYTES_MAX = 640 * KiB
 /**
- * Objects, lists, commas and comments of a body, counted before it is parsed. COLUMNS_MAX columns
- * or FILTERS_MAX filters take 2,500. Parsing and coercing the maximum takes about 10 ms.
+ * Objects, lists, commas and comments of a body, counted before it is parsed, which takes 10 ms.
+ * COLUMNS_MAX columns or FILTERS_MAX filters have 2,500.
  */
 export const GRAPHQL_BODY_PARTS_MAX = 10_000
 /** Tokens of a document. COLUMNS_MAX columns or FILTERS_MAX filters take 7,000. */
 export const GRAPHQL_TOKENS_MAX = 10_000
 /** Lines of a document, those in its strings included. */
 export const GRAPHQL_LINES_MAX = 20_000
-/**
- * Characters of a name in a document. An unknown name is compared with all known names: 20 names of
- * 30,000 characters took 70 ms.
- */
+/** Characters of a name in a document. An unknown one is compared with all known names. */
 export const GRAPHQL_NAME_CHARACTERS_MAX = 1_024
 /** Brackets open at once in a document or in variables. It keeps the parser's stack small. */
 export const GRAPHQL_NESTING_MAX = 256
-/**
- * Fields of all operations and fragments, with their fragments spread: validation walks them all.
- */
+/** Fields of all operations, with their fragments spread: validation walks them all. */
 export const GRAPHQL_SPREAD_FIELDS_MAX = 10_000
-/**
- * Fragments that are spread, and for each operation the variables in all its fragments.
- * GRAPHQL_FRAGMENTS_MAX fragments that each spread the next make 20,000.
- */
+/** Fragments that are spread, and variables in them. GRAPHQL_FRAGMENTS_MAX make 20,000. */
 export const GRAPHQL_SPREADS_MAX = 25_000
-/**
- * Pairs of fields with one name at one place, which validation compares in 0.4 µs each. 100
- * fragments that all ask for `id` make 4,950.
- */
+/** Pairs of fields of one name, which validation compares in 0.4 µs. 100 `id` make 4,950. */
 export const GRAPHQL_PAIRS_MAX = 10_000
 
 // ═════ Part 2: tuning values ═════════════════════════════════════════════════════════════════════
 
 // ── admission ───────────────────────────────────────────────────────────────────────────────────
 
-/**
- * Bytes of a slab: bodies and their record headers between admission and ack. It holds any body.
- */
+/** Bytes of a slab: bodies and record headers between admission and ack. It holds any body. */
 export const SLAB_BYTES = 2 * MiB
 /** Slabs in use at once, 128 MiB; beyond it requests wait. */
 export const SLABS_MAX = 64
@@ -346,20 +275,14 @@ export const SLABS_SMALL_MIN = 16
 export const WAITING_BYTES_MAX = 128 * MiB
 /** Requests that wait at once; beyond it 429 at once. */
 export const WAITING_REQUESTS_MAX = 4096
-/**
- * Interval at which the timer of uWebSockets.js is set again. It closes a connection with less than
- * 16 KiB/s after 8 to 12 s without an answer. A body that goes on has BODY_MS_MAX.
- */
+/** Interval at which the timer of uWebSockets.js is set again, which closes slow connections. */
 export const BODY_WAIT_ON_MS = 3_000
 
 // ── imports ─────────────────────────────────────────────────────────────────────────────────────
 
 /** Imports at once; one more is 503. Each has a thread and some 8 MiB. */
 export const IMPORTS_MAX = 4
-/**
- * Uploads whose caller is being identified; one more is 503. Callers with a guessed secret wait
- * here too, and leave slots.
- */
+/** Uploads whose caller is being identified, guessed secrets too; one more is 503. */
 export const UPLOADS_BEGINNING_MAX = 128
 /**
  * Batches of an import between its thread and the answer of ingest: while one is synced, the next
@@ -368,15 +291,9 @@ export const UPLOADS_BEGINNING_MAX = 128
 export const IMPORT_BATCHES_MAX = 4
 /** Bytes of a row as JSON: it fits into a body with its brackets. A longer row is refused. */
 export const IMPORT_ROW_BYTES_MAX = BODY_BYTES_MAX - 2
-/**
- * Free bytes of the data folder's disk that Parquet bodies, spilled rows and copies leave to the
- * log and the segments.
- */
+/** Free bytes of the disk that Parquet bodies, spilled rows and copies leave to the log. */
 export const SPOOL_FREE_BYTES_MIN = 1024 * MiB
-/**
- * DuckDB's memory for one Parquet body: a row group of each column that it reads. A file with
- * larger ones is refused.
- */
+/** DuckDB's memory for one Parquet body: a row group of each column. Larger ones are refused. */
 export const PARQUET_MEMORY_BYTES = 512 * MiB
 /** Refused rows that the answer lists if the client does not say how many. */
 export const IMPORT_ERRORS_DEFAULT = 100
@@ -431,10 +348,7 @@ export const GUESSES_WAITING_MAX = CONTROL_REQUESTS_MAX / 4
 export const STREAM_IDLE_MS = 10_000
 /** Bytes that uWebSockets.js gathers of one corked write. */
 export const CORK_BYTES = 16 * KiB
-/**
- * Bytes handed to a socket that was full and takes more. Node's client copies what it read for each
- * chunk while its reader is slow: with small chunks it took 2 MB/s.
- */
+/** Bytes handed to a socket that was full. Node's client took 2 MB/s of small chunks. */
 export const STREAM_BACKED_BYTES = 256 * KiB
 
 // ── parse ───────────────────────────────────────────────────────────────────────────────────────
@@ -447,10 +361,7 @@ export const PARSE_TASK_REQUESTS_MAX = 256
 export const BATCH_BYTES_MAX = 8 * MiB
 /** Batches from the start of their parse to their last answer; more requests gather in slabs. */
 export const BATCHES_UNDER_WAY_MAX = 64
-/**
- * Requests that gather while a task of small bodies is parsed. Handing over a smaller task costs
- * all threads more than parsing it (docs/decisions/0018).
- */
+/** Requests that gather while a task of small bodies is parsed (docs/decisions/0018). */
 export const PARSE_TASK_GATHERED_REQUESTS = 32
 /** Bytes that gather while a task of small bodies is parsed. */
 export const PARSE_TASK_GATHERED_BYTES = 64 * KiB
@@ -461,10 +372,7 @@ export const JOBS_RUNNING_MAX = 4
 
 /** Bytes of the largest log file. The log begins with smaller ones. */
 export const LOG_FILE_BYTES = 64 * MiB
-/**
- * Bytes of the first log files, of the files in a backup, and of the largest file that tests may
- * ask for at least. Such a file holds the largest append.
- */
+/** Bytes of the first log files and of those in a backup. One holds the largest append. */
 export const LOG_FILE_BYTES_MIN = 4 * MiB
 /** Bytes of a group, which is written and synced at once. It keeps a sync below about 10 ms. */
 export const GROUP_BYTES_MAX = 8 * MiB
@@ -497,18 +405,13 @@ export const LOG_UNFLUSHED_BYTES = 512 * MiB
 export const FLUSH_INDEX_MS_MAX = 1_000
 /** Index time that smaller flushes aim at: a reader waits for four or five flushes. */
 export const FLUSH_SMALLER_MS_MAX = 300
-/**
- * Index time of a smaller flush below which flushes grow: below half of the aim, against swings.
- */
+/** Index time of a smaller flush below which flushes grow: below half of the aim. */
 export const FLUSH_SMALLER_MS_MIN = 140
 /** Estimated index time of a full flush below which flushes grow. */
 export const FLUSH_INDEX_MS_MIN = 480
 /** Rows of one flush, with those of recent flushes that it writes again. */
 const FLUSH_ROWS_MAX = 2 * FLUSH_ROWS
-/**
- * Rows of a small segment that the pool's next flush may write again
- * (store/flush/recent-flushes.ts).
- */
+/** Rows of a small segment that the next flush may write again (recent-flushes.ts). */
 export const RECENT_FLUSH_ROWS_MAX = 98_304
 /** Bytes of the recent flushes of all pools. */
 export const RECENT_FLUSH_BYTES_MAX = 64 * MiB
@@ -537,10 +440,7 @@ export const COMPACT_INPUTS_MAX = 32
 export const COMPACT_FAN_IN = 4
 /** Rows that a smaller segment counts as: below it a merge costs the same. */
 export const COMPACT_ROWS_FLOOR = 1_024
-/**
- * Adjacent small segments that stay although no window of them is worth a merge. Where there are
- * more, the cheapest window is merged whatever the sizes.
- */
+/** Adjacent small segments that stay unmerged. Of more, the cheapest window is merged. */
 export const COMPACT_RUN_MAX = 32
 
 // ── the index and the catalog ───────────────────────────────────────────────────────────────────
@@ -552,15 +452,9 @@ export const INDEX_SLICE_ENTRIES = 10_000
 
 /** Queries that run at once; the others wait, in turn by application. */
 export const QUERIES_RUNNING_MAX = 2
-/**
- * Queries that run at once in the penalty process, of all applications there: so none of them dies
- * beside another.
- */
+/** Queries that run at once in the penalty process: none dies beside another. */
 export const PENALTY_RUNNING_MAX = 1
-/**
- * DuckDB's memory for the largest propeller; beyond it DuckDB spills to data/tmp. The others have a
- * part of it (query/duckdb/duckdb-limits.ts).
- */
+/** DuckDB's memory for the largest propeller (duckdb-limits.ts). Beyond it DuckDB spills. */
 export const QUERY_MEMORY_BYTES = 384 * MiB
 /** Rows of DuckDB's chunks. */
 export const CHUNK_ROWS = 2_048
@@ -596,17 +490,12 @@ export const METRIC_DEBT_POOLS_MAX = 20
 
 // ── commands ────────────────────────────────────────────────────────────────────────────────────
 
-/**
- * Jobs in one answer of the admin route, and ids that one request names: 180 kB, which the main
- * thread writes in a millisecond. As many ids fit into ROUTE_BODY_BYTES_MAX.
- */
+/** Jobs in one answer, and ids in one request, of the admin route. The answer has 180 kB. */
 export const JOBS_LISTED_MAX = 400
 
 // ── threads and the process ─────────────────────────────────────────────────────────────────────
 
-/**
- * Nice value of the flush and index threads. A higher value is a smaller share, so acks go first.
- */
+/** Nice value of the flush and index threads: acks go first. */
 export const BACKGROUND_NICE = 5
 /** Nice value of threads that run queries or encode rows: acks, flushes and the index go first. */
 export const QUERY_NICE = 7

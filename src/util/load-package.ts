@@ -1,12 +1,10 @@
 /**
- * Loads a package as CommonJS. `import` reads a package file by file through Node's asynchronous
- * loader and runs a lexer over each CommonJS file: two to three times the processor time, in every
- * thread and at every start (docs/decisions/0016). Every file must load such a package through
- * here, because two copies of a package have different classes.
+ * Loads a package as CommonJS, which takes a third to a half of `import`'s processor time in every
+ * thread (docs/decisions/0016). Every file must load such a package through here: two copies of a
+ * package have different classes.
  *
  * A package that cannot be loaded is an error of the environment: it was not installed for this
- * machine, or the machine is too old for its binary. `cannotLoad` makes the message: which package,
- * why, and what to do.
+ * machine, or the machine is too old for its binary.
  */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -24,8 +22,7 @@ export function loadPackage(name: string): unknown {
 }
 
 /**
- * Checks that packages are installed without loading them. Some threads load theirs hours after the
- * start.
+ * Checks that packages are installed. Some threads load theirs hours after the start.
  * @throws CannotRun that names the first missing package
  */
 export function checkInstalled(names: readonly string[]): void {
@@ -96,10 +93,7 @@ export function machine(): string {
   return `Node ${process.version}, ${process.platform} ${process.arch}, ${cLibrary()}`
 }
 
-/**
- * The C library of this process. Node knows the version of glibc only; other Linux systems use
- * musl.
- */
+/** The C library of this process. Node knows glibc only; other Linux systems use musl. */
 function cLibrary(): string {
   const { header } = process.report.getReport() as unknown as {
     readonly header: { readonly glibcVersionRuntime?: string }

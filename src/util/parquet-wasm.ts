@@ -1,11 +1,10 @@
 /**
  * parquet-wasm: one instance per thread, and a new one after a trap.
  *
- * A panic inside WebAssembly (damaged bytes, no memory) is a trap. It leaves the instance's memory
- * in an unknown state, so later calls of the instance may fail. The module instantiates itself when
- * it is loaded, so a new instance needs a new load. Two lists refer to a loaded module: the cache
- * and the children of this module. A dropped instance that stays in one of them is never collected
- * (10 MB, and 10 GiB of address space).
+ * A panic inside WebAssembly (damaged bytes, no memory) is a trap, after which later calls of the
+ * instance may fail. The module instantiates itself when it is loaded, so a new instance needs a
+ * new load. Two lists refer to a loaded module: the cache and the children of this module. An
+ * instance that stays in one of them is never collected (10 MB, and 10 GiB of address space).
  */
 import { createRequire } from 'node:module'
 import type * as ParquetWasm from 'parquet-wasm'
@@ -25,18 +24,12 @@ export function parquetWasm(): typeof ParquetWasm {
   }
 }
 
-/**
- * True for a WebAssembly.RuntimeError. It checks the name, because TypeScript declares the class
- * for browsers only.
- */
+/** True for a WebAssembly.RuntimeError, by its name: TypeScript has the class for browsers. */
 export function isTrap(error: unknown): error is Error {
   return error instanceof Error && error.name === 'RuntimeError'
 }
 
-/**
- * Drops the instance after a trap. Its objects must not be used any more, not even freed: that
- * would trap again.
- */
+/** Drops the instance after a trap. Its objects must not even be freed. */
 export function dropParquetWasm(): void {
   const path = require.resolve('parquet-wasm')
   const dropped = require.cache[path]

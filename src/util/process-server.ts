@@ -1,6 +1,4 @@
-/**
- * The process's side of process-kit.ts: `beginProcess` sets the process up, `serve` answers calls.
- */
+/** The process's side of process-kit.ts. `serve` of thread-server.ts answers calls. */
 import { closeSync, fstatSync, readdirSync } from 'node:fs'
 import { must } from './assert.ts'
 import type { AnswerMessage } from './callee.ts'
@@ -36,10 +34,7 @@ export function beginProcess<Data>(): { readonly port: CallPort; readonly data: 
   return { port: channel(), data: data as Data }
 }
 
-/**
- * Closes the files that a library of the parent opened without O_CLOEXEC: lmdb-js does so with the
- * catalog. Node keeps no file of its own open.
- */
+/** Closes the files that lmdb-js opened in the parent without O_CLOEXEC. Node keeps none open. */
 function closeInheritedFiles(): void {
   for (const name of readdirSync('/proc/self/fd')) {
     try {

@@ -5,10 +5,7 @@ export function quoteName(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
 
-/**
- * A text as an SQL literal. Only for Weir's own file names and for messages: a client's text is
- * bound, never pasted.
- */
+/** A text of Weir's own as an SQL literal. A client's text is bound, never pasted. */
 export function quoteText(text: string): string {
   return `'${text.replaceAll("'", "''")}'`
 }

@@ -1,11 +1,6 @@
 /**
  * The thread's side of the kit (thread-kit.ts): `beginThread` sets the thread up, `serve` answers
- * its calls.
- *
- *   K-4  Messages keep their order in both directions. A handler that returns no promise is
- *        answered in its own turn.
- *   K-5  Buffers in a move list change hands. If an answer cannot be cloned, they stay, and its
- *        call rejects.
+ * its calls by K-4 and K-5 of callee.ts. If an answer cannot be cloned, its call rejects.
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { assert, must } from './assert.ts'
@@ -39,10 +34,7 @@ export type Handlers<Calls> = {
 }
 
 interface ServeOptions {
-  /**
-   * Returns false where the error is a bug, or leaves the thread's state unknown, and the thread
-   * ends with it. Default: always true.
-   */
+  /** Returns false where the thread ends with the error: a bug, or an unknown state. */
   readonly mayAnswer?: (error: unknown, call: string) => boolean
   /** Called right after an answer is posted. */
   readonly answered?: (call: string) => void
@@ -59,10 +51,7 @@ export type TellEvent<Events> = <N extends keyof Events & string>(
   move?: readonly ArrayBuffer[],
 ) => void
 
-/**
- * The first step of each file in `workers/`: names the thread, sets its nice value, arms its crash
- * points.
- */
+/** The first step in `workers/`: names the thread, sets its nice value, arms crash points. */
 export function beginThread<Data>(): { readonly port: MessagePort; readonly data: Data } {
   const { name, nice, crashAt, data } = workerData as ThreadStart
   nameThread(name)
@@ -74,9 +63,7 @@ export function beginThread<Data>(): { readonly port: MessagePort; readonly data
 /** What calls come through: the port of a thread, or that of a process (process-server.ts). */
 export type CallPort = Pick<MessagePort, 'postMessage' | 'on' | 'close'>
 
-/**
- * Answers calls until the stop, which closes the port. A thread without other handles ends then.
- */
+/** Answers calls until the stop, which closes the port and so ends the thread. */
 export function serve<Calls, Events = object>(
   port: CallPort,
   handlers: Handlers<Calls>,

@@ -153,10 +153,7 @@ export class CsvRecords {
     return false
   }
 
-  /**
-   * Ends the last record, which no line break ended. Returns false where there is none.
-   * @throws BodyBroken the body ends inside quotes
-   */
+  /** Ends the last record, if there is one. @throws BodyBroken the body ends inside quotes */
   last(): boolean {
     if (!this.#isMarkChecked) this.#skipMark(true)
     this.#begin()

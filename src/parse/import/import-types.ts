@@ -50,9 +50,7 @@ export interface RowBatch {
   readonly refused: readonly BadRow[]
   /** All refused rows of this batch, by code. */
   readonly refusedBy: ReadonlyMap<string, number>
-  /**
-   * Rows of the body up to the end of this batch, those that were left out and refused ones too.
-   */
+  /** Rows of the body up to the end of this batch, with those left out and refused. */
   readonly rows: number
   /** Bytes of the decoded body up to the end of this batch; 0 for Parquet. */
   readonly bytes: number
@@ -74,23 +72,16 @@ export interface ImportCalls {
   /** The body is complete. */
   end(): void
   /**
-   * The next batch, or the end. Rejects with BodyBroken where the body is damaged, after all rows
-   * before that place. There is one call at a time.
+   * The next batch, or the end. Rejects with BodyBroken after all rows before the damage.
    * @param room memory of an earlier batch that was moved to the caller, and is moved back
    */
   next(room: ArrayBuffer | undefined): NextAnswer
 }
 
-/**
- * In place of the length of a Parquet row's event that has more than IMPORT_ROW_BYTES_MAX bytes and
- * is not made.
- */
+/** In place of the length of a Parquet row's event that is too long and is not made. */
 export const TOO_LONG = -1
 
-/**
- * Follows the words of DuckDB or V8 where the memory cannot hold a row group, the lists of 2,048
- * rows, or the vectors of some thousand columns.
- */
+/** Follows the words of DuckDB or V8 where the memory does not hold the rows of a file. */
 export const PARQUET_SMALLER = ': write it with fewer rows in a row group, or with fewer columns'
 
 /** A body of text may begin with it. It is no part of the first row. */

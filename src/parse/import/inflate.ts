@@ -69,9 +69,7 @@ class ZstdStream {
     this.#waiting = piece
   }
 
-  /**
-   * The next decoded bytes, undefined at the end. Called while hasInput, and after the last piece.
-   */
+  /** The next decoded bytes, undefined at the end. Called while hasInput, and at the end. */
   next(): Uint8Array | undefined {
     let step: IteratorResult<Uint8Array, void>
     try {
@@ -85,10 +83,7 @@ class ZstdStream {
     return step.value
   }
 
-  /**
-   * The decoded bytes that are left after the last piece.
-   * @param problem thrown at the end, in place of the decoder's own
-   */
+  /** The decoded bytes that are left. Throws `problem` in place of the decoder's own error. */
   *last(problem?: BodyBroken): Generator<Uint8Array, void, void> {
     try {
       for (let last = this.next(); last !== undefined; last = this.next()) if (last.byteLength > 0) yield last

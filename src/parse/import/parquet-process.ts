@@ -32,9 +32,8 @@ import { type RowShape, type ShapeNode, shapeOf } from './row-shape.ts'
 import { ESTIMATED_INNER_BYTES, sumSql, weightSql } from './row-weight.ts'
 
 /**
- * Weight of a row of a Parquet body that takes one of the 2,048 places of a chunk (row-weight.ts).
- * So the rows of a chunk weigh at most 2 MiB. Their JSON takes up to 12 times that, and DuckDB
- * holds it about five times.
+ * Weight of a row that takes one of the 2,048 places of a chunk (row-weight.ts), so a chunk has
+ * 2 MiB. The JSON takes up to 12 times that, and DuckDB holds it about five times.
  */
 const PARQUET_PLACE_BYTES = 1 * KiB
 
@@ -119,10 +118,7 @@ async function open(connection: DuckDBConnection, { file, columns, skipRows }: P
   return { result: await prepared.stream(), isExport: shape.payload >= 0, skipped }
 }
 
-/**
- * The names of the file's columns as the file has them. DuckDB renames a column whose name differs
- * from another one in case alone.
- */
+/** The names in the file. DuckDB renames a column that differs from another in case alone. */
 async function namesIn(connection: DuckDBConnection, file: string, columnCount: number): Promise<string[]> {
   const sql = `SELECT name, coalesce(num_children, 0) FROM parquet_schema([${quoteText(file)}])`
   // The root, then each column with all that is nested in it.
@@ -138,9 +134,7 @@ async function namesIn(connection: DuckDBConnection, file: string, columnCount: 
   throw new BodyBroken('broken_parquet', 'the file cannot be read: its schema does not fit its columns')
 }
 
-/**
- * The statement of the head of this file, over the rows of `from`, and the keys bound to it.
- */
+/** The statement of this file's head, over the rows of `from`, and its bound keys. */
 function eventsSql(shape: RowShape, types: readonly DuckDBType[], from: string) {
   const { fields, payload } = shape
   const { sql, keys } = rowSql(shape, types)
@@ -179,10 +173,7 @@ function rowSql({ fields, nodes, payload }: RowShape, types: readonly DuckDBType
   return { sql: object(nodes), keys }
 }
 
-/**
- * The JSON text of a column's value, but for NaN and infinity (withoutNaN). Bytes become a text
- * where they are UTF-8, else base64.
- */
+/** The JSON text of a value; NaN stays (withoutNaN). Bytes that are not UTF-8 become base64. */
 function valueSql(field: number, isJson: boolean, types: readonly DuckDBType[]): string {
   const column = `c${field}`
   const json = (value: string) => `CAST(to_json(${value}) AS VARCHAR)`

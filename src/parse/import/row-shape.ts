@@ -116,10 +116,7 @@ function sameProperty(property: string, one: string, other: string): string {
     : `two columns of the file fill the property ${JSON.stringify(property)}: ${quotedOne} and ${quotedOther}`
 }
 
-/**
- * Fields whose paths lead through another field's value, such as `a.b` beside `a`. They stand under
- * their whole text, which the parsers read first.
- */
+/** Fields such as `a.b` beside `a`: they stand under their whole text, which is read first. */
 function conflicts(paths: readonly (readonly string[])[]): ReadonlySet<number> {
   const ends = new Set(paths.map(path => JSON.stringify(path)))
   const found = new Set<number>()
