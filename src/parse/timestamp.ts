@@ -1,20 +1,24 @@
 /**
  * Reads TIMESTAMP and DATE values as docs/contract.md describes them: strings of one fixed grammar
- * over bytes, and epoch numbers whose unit follows from their size. All times are UTC. `Date.parse`
+ * over bytes, and epoch numbers whose unit follows from their size. All times are UTC. `Date`
  * accepts too much to be of use.
  *
  * A result is left in `seconds` and `micros` (0 to 999,999): microseconds alone pass 2^53 after the
  * year 2255.
  */
-import { digitsOf, longInteger } from './number.ts'
+import { digitsOf, longInteger, shortInteger } from './number.ts'
 
 /** Seconds since 1970 of 0001-01-01T00:00:00 and of the end of the year 9999. */
 const SECONDS_MIN = -62_135_596_800
 const SECONDS_END = 253_402_300_800
 
+/** An epoch number below this is in seconds. */
+const SECONDS_BELOW = 1e11
+/** An epoch number below this is in milliseconds. Larger ones are in micro- or nanoseconds. */
+const MILLIS_BELOW = 1e14
 /**
- * The order of a number is the power of ten that it is just below. Higher ones than this are
- * beyond the year 9999 even in nanoseconds.
+ * The order of a number is the power of ten that it is below, and not the next lower one. A number
+ * of a higher order than this is beyond the year 9999 even in nanoseconds.
  */
 const NANOS_ORDER_MAX = 21
 
@@ -23,9 +27,8 @@ const POINT = 0x2e
 /** An integer of fewer digits than these, with its sign, has 64 bits. */
 const DIGITS_SURELY_LONG = 18
 
-/** Computes days: midnight of the last date. */
-const calendar = new Date(0)
-const DAY_MS = 86_400_000
+const DAYS_BEFORE_MONTH = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334]
+const DAYS_OF_MONTH = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 
 /** Reads one time at a time. Methods return false where it is none; the result is in the fields. */
 export class TimeReader {
@@ -41,9 +44,9 @@ export class TimeReader {
     const month = twoDigits(bytes, from + 5)
     const day = twoDigits(bytes, from + 8)
     // A broken pair of digits is NaN, and every comparison with it is false.
-    if (!(year >= 1 && month >= 1 && month <= 12 && day >= 1)) return false
-    this.days = calendar.setUTCFullYear(year, month - 1, day) / DAY_MS
-    return calendar.getUTCDate() === day // the month may have fewer days
+    if (!(year >= 1 && month >= 1 && month <= 12 && day >= 1 && day <= daysOfMonth(year, month))) return false
+    this.days = daysSince1970(year, month, day)
+    return true
   }
 
   /** The whole grammar of a TIMESTAMP string, all of bytes [from, to). */
@@ -106,19 +109,40 @@ export class TimeReader {
   }
 
   /**
-   * A number literal, by its digits: a double has no room for the microseconds of every moment.
-   * Halves are rounded up. One without fraction and exponent, which `isReal` denies, has 64 bits.
+   * A number literal, bytes [from, to). One without fraction and exponent has 64 bits.
+   * @param isReal it has a fraction or an exponent
    */
   epoch(bytes: Buffer, from: number, to: number, isReal: boolean): boolean {
+    const short = isReal ? Number.NaN : shortInteger(bytes, from, to)
+    if (Math.abs(short) < MILLIS_BELOW) return this.#shortEpoch(short)
     const mayBeTooLong = !isReal && to - from > DIGITS_SURELY_LONG
     if (mayBeTooLong && longInteger(bytes, from, to) === null) return false
+    return this.#epochByDigits(bytes, from, to)
+  }
+
+  #shortEpoch(value: number): boolean {
+    if (Math.abs(value) < SECONDS_BELOW) {
+      this.seconds = value + 0
+      this.micros = 0
+    } else {
+      this.seconds = Math.floor(value / 1000)
+      this.micros = 1000 * (value - 1000 * this.seconds)
+    }
+    return this.seconds >= SECONDS_MIN && this.seconds < SECONDS_END
+  }
+
+  /**
+   * Any number literal by its digits: a double has no room for the microseconds of every moment.
+   * Halves are rounded up.
+   */
+  #epochByDigits(bytes: Uint8Array, from: number, to: number): boolean {
     this.seconds = 0
     this.micros = 0
     const { first, last, end, ones, exponent } = digitsOf(bytes, from, to)
     if (first < 0) return true // it is zero
     const order = (first < ones ? ones - first : ones + 1 - first) + exponent
     if (order > NANOS_ORDER_MAX) return false
-    const unit = order <= 11 ? 6 : order <= 14 ? 3 : order <= 17 ? 0 : -3 // s, ms, µs or ns
+    const unit = order <= 11 ? 6 : order <= 14 ? 3 : order <= 17 ? 0 : -3
     // The number of digits, from the first that is not zero, that are whole microseconds.
     const kept = order + unit
     let place = 0
@@ -160,4 +184,20 @@ function twoDigits(bytes: Uint8Array, at: number): number {
   const tens = bytes[at]! - 0x30
   const ones = bytes[at + 1]! - 0x30
   return tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9 ? 10 * tens + ones : Number.NaN
+}
+
+function isLeap(year: number): boolean {
+  return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)
+}
+
+function daysOfMonth(year: number, month: number): number {
+  return month === 2 && isLeap(year) ? 29 : DAYS_OF_MONTH[month - 1]!
+}
+
+/** Days from 1970-01-01 in the proleptic Gregorian calendar. */
+function daysSince1970(year: number, month: number, day: number): number {
+  const before = year - 1
+  const leaps = Math.floor(before / 4) - Math.floor(before / 100) + Math.floor(before / 400)
+  const leapDay = month > 2 && isLeap(year) ? 1 : 0
+  return 365 * before + leaps + DAYS_BEFORE_MONTH[month - 1]! + leapDay + day - 1 - 719_162
 }
