@@ -18,7 +18,7 @@ import type { PoolSchema } from '../src/format/schema.ts'
 import type { SegmentMeta } from '../src/format/segment-meta.ts'
 import { openLmdbStore } from '../src/index/index-store-lmdb.ts'
 import { tryOpenNativeStore } from '../src/index/index-store-native.ts'
-import { createIndex, type Index } from '../src/index/key-index.ts'
+import { Index } from '../src/index/key-index.ts'
 import { INDEX_MAP_BYTES, openIndexFolder } from '../src/index/open-index.ts'
 import { assert, must } from '../src/util/assert.ts'
 import { disk } from '../src/util/disk.ts'
@@ -74,7 +74,7 @@ function open(folder: string, kernel: KernelChoice): Index {
   const options = { folder, mapBytes: INDEX_MAP_BYTES }
   const store =
     kernel === 'js' ? openLmdbStore(options) : must(tryOpenNativeStore(options), 'the native module')
-  return createIndex(store, 'bench')
+  return new Index(store, 'bench')
 }
 
 /** The timestamp of batch `number`, µs. */

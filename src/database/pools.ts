@@ -13,7 +13,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { Pool } from '../catalog/documents/model.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
-import { createManifest, type Manifest } from '../index/manifest.ts'
+import { Manifest } from '../index/manifest.ts'
 import type { Commit } from '../log/commit-log.ts'
 import type { BatchBuffers } from '../parse/batch-buffers.ts'
 import { CheckClient } from '../store/check/check-client.ts'
@@ -97,7 +97,7 @@ export class Pools {
     const { config, index, kernel, onFatal } = options
     this.#options = options
     this.#writer = new SegmentThread({ crashAt: config.crashAt, nice: BACKGROUND_NICE, kernel }, onFatal)
-    this.manifest = createManifest({
+    this.manifest = new Manifest({
       pools: index.opened.pools.filter(state => options.catalog.poolByNumber(state.pool) !== undefined),
       lastCommit: index.opened.lastCommit,
       readDeletionVectors: pool => index.index.readDeletionVectors(pool),

@@ -159,7 +159,6 @@ function removeSegment(txn: KeyTxn, added: AddedEntries, pool: number, segment: 
   removeDeletionVectorEntries(txn, added, pool, segment)
 }
 
-/** See Index. */
 export function raiseNextSegment(txn: KeyTxn, pool: number, nextSegment: number): void {
   const key = poolKey(TAG.pool, pool)
   const before = txn.get(key)

@@ -68,6 +68,23 @@ export function footerOfDeletes(deletes: DeleteFile): OrphanDeletes {
   return { pool, schemaVersion, segment, sequenceFrom, sequenceTo, ...counts, sequences }
 }
 
+/** The delete file of a segment. Throws Damaged where it is that of another one. */
+export function readDeletesOf(
+  disk: Disk,
+  file: string,
+  of: Pick<Footer, 'pool' | 'segment' | 'sequenceFrom' | 'sequenceTo' | 'deletes'>,
+): DeleteFile {
+  const found = readDeleteFile(readFile(disk, file), file)
+  const isOfSegment =
+    found.pool === of.pool &&
+    found.segment === of.segment &&
+    found.sequenceFrom === of.sequenceFrom &&
+    found.sequenceTo === of.sequenceTo &&
+    found.keys.length === of.deletes
+  if (isOfSegment) return found
+  throw new Damaged(file, 0, `it belongs to another flush than segment ${of.segment}`)
+}
+
 /** Leaves out the segments that a later file covers: named as replaced, or within its sequences. */
 export function liveSegments(found: readonly Footer[]): Footer[] {
   const live: Footer[] = []

@@ -3,19 +3,17 @@
  *
  *   W-4  A commit resolves after its sync. If the thread ends, every call rejects with Unavailable.
  */
+import type { ResultOf } from '../util/callee.ts'
 import { Unavailable } from '../util/errors.ts'
 import { startThread, type Thread } from '../util/thread-kit.ts'
 import type {
+  CompactionCommit,
   FlushCommit,
   IndexCalls,
   IndexEvents,
-  IndexNotes,
-  IndexOpened,
   IndexOwner,
   IndexThreadData,
-  KeyIndex,
 } from './index-types.ts'
-import type { Swept } from './sweep-orphans.ts'
 
 interface StartIndexOptions extends IndexThreadData {
   /**
@@ -41,19 +39,9 @@ export interface StartedIndex {
   stop(): Promise<void>
 }
 
-/** KeyIndex with the sweep, which runs after the server is ready. */
-interface IndexClient extends KeyIndex {
-  /**
-   * Removes files that no transaction names. `poolsByFolder` maps the folder name of each live pool
-   * to its number.
-   */
-  sweep(poolsByFolder: ReadonlyMap<string, number>): Promise<Swept>
-}
-
-export interface OpenedIndex {
-  readonly opened: IndexOpened
-  readonly notes: IndexNotes
-  readonly index: IndexClient
+/** An open index. See IndexCalls for its calls. */
+export interface OpenedIndex extends ResultOf<IndexCalls['open']> {
+  readonly index: ReturnType<typeof clientOf>
 }
 
 /** Starts the thread and opens the index. Rejects with Damaged or CannotRun. */
@@ -90,21 +78,19 @@ export function startIndex(options: StartIndexOptions): StartedIndex {
   }
 }
 
-function clientOf(thread: Thread<IndexCalls, IndexEvents>): IndexClient {
+function clientOf(thread: Thread<IndexCalls, IndexEvents>) {
   return {
-    commit: flushes => thread.call('commit', flushes, keysOf(flushes)),
-    commitCompaction: compaction =>
-      thread.call('commitCompaction', compaction, compaction.keys === undefined ? [] : [compaction.keys]),
-    readDeletionVectors: pool => thread.call('readDeletionVectors', pool),
-    dropPool: pool => thread.call('dropPool', pool),
-    sweep: poolsByFolder => thread.call('sweep', poolsByFolder),
+    commit: (flushes: readonly FlushCommit[]) => thread.call('commit', flushes, keysOf(flushes)),
+    commitCompaction: (compaction: CompactionCommit) =>
+      thread.call('commitCompaction', compaction, keysOf([compaction])),
+    readDeletionVectors: (pool: number) => thread.call('readDeletionVectors', pool),
+    dropPool: (pool: number) => thread.call('dropPool', pool),
+    sweep: (poolsByFolder: ReadonlyMap<string, number>) => thread.call('sweep', poolsByFolder),
     stop: () => thread.stop(),
   }
 }
 
-/** Key runs are moved: the flusher has no use for them after the commit. Flushes may share one. */
-function keysOf(flushes: readonly FlushCommit[]): ArrayBuffer[] {
-  const runs = new Set<ArrayBuffer>()
-  for (const { keys } of flushes) if (keys !== undefined) runs.add(keys)
-  return [...runs]
+/** Key runs are moved: nobody has a use for them after the commit. Flushes may share one. */
+function keysOf(commits: readonly Pick<FlushCommit, 'keys'>[]): ArrayBuffer[] {
+  return [...new Set(commits.flatMap(({ keys }) => keys ?? []))]
 }

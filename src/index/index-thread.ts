@@ -18,7 +18,7 @@ import { niceThread } from '../util/this-thread.ts'
 import { moved, serve } from '../util/thread-server.ts'
 import { OutcomeUnknown } from './index-store.ts'
 import type { DeletionVector, IndexCalls, IndexEvents, IndexThreadData } from './index-types.ts'
-import { type Opened, openIndexFolder, readEarly } from './open-index.ts'
+import { type Opened, openIndexFolder, tryReadEarly } from './open-index.ts'
 import type { LoggedSequences } from './rebuild-index.ts'
 import { type Swept, sweep } from './sweep-orphans.ts'
 
@@ -35,7 +35,7 @@ export function serveIndex(options: ServeOptions): void {
   const { port, data, disk } = options
   const hasIndex = disk.exists(join(data.folder, LMDB_FILES.data))
   // No index is created in a folder that is no data folder.
-  let early = hasIndex ? readEarly({ ...data, disk }) : undefined
+  let early = hasIndex ? tryReadEarly({ ...data, disk }) : undefined
   let opened: Opened | undefined
   let isStopping = false
   const index = () => must(opened, 'an open index').index
@@ -87,7 +87,7 @@ export function serveIndex(options: ServeOptions): void {
         isStopping = true
       },
       close: () => {
-        if (early !== undefined && 'got' in early.store) early.store.got.close()
+        early?.store.close()
         opened?.index.close()
       },
     },

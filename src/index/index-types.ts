@@ -104,34 +104,12 @@ export function emptyPool(pool: number): PoolState {
   return { pool, flushedSequence: 0, nextSegment: 1, receivedToUs: 0, segments: [] }
 }
 
-export interface IndexOpened {
+interface IndexOpened {
   readonly pools: readonly PoolState[]
   readonly lastCommit: number
   /** The index was missing or foreign and has been rebuilt from the segments. */
   readonly rebuilt: boolean
   readonly keyLoop: KernelChoice
-}
-
-/** The index as the main thread sees it; index-client.ts implements it over the index thread. */
-export interface KeyIndex {
-  /**
-   * One transaction for all flushes; resolves after the sync. After a rejection with Unavailable
-   * nothing changed.
-   */
-  commit(flushes: readonly FlushCommit[]): Promise<readonly FlushCommitted[]>
-  /**
-   * One transaction; resolves after the sync. The result holds the deletion vector of the new
-   * segment alone. After a rejection with Unavailable or SegmentsDisagree nothing changed.
-   */
-  commitCompaction(compaction: CompactionCommit): Promise<FlushCommitted>
-  /** The deletion vectors of all segments of a pool as of the last commit. */
-  readDeletionVectors(
-    pool: number,
-  ): Promise<{ readonly commit: number; readonly deletionVectors: readonly DeletionVector[] }>
-  /** Removes everything of a deleted pool, in bounded steps. */
-  dropPool(pool: number): Promise<void>
-  /** Waits for the running transaction, closes, ends the thread. */
-  stop(): Promise<void>
 }
 
 /** One segment of a query's manifest, pinned until the query ends (W-8). */
@@ -177,11 +155,27 @@ export interface IndexOwner {
 export interface IndexCalls {
   /** @throws Damaged or CannotRun */
   open(owner: IndexOwner): { readonly opened: IndexOpened; readonly notes: IndexNotes }
-  /** Key runs are moved to the thread, deletion vectors back. */
+  /**
+   * One transaction for all flushes, answered after the sync. Key runs are moved to the thread,
+   * deletion vectors back. After a rejection with Unavailable nothing changed.
+   */
   commit(flushes: readonly FlushCommit[]): readonly FlushCommitted[]
+  /**
+   * As `commit`. The result holds the deletion vector of the new segment alone. After a rejection
+   * with SegmentsDisagree nothing changed either.
+   */
   commitCompaction(compaction: CompactionCommit): FlushCommitted
-  readDeletionVectors(pool: number): Awaited<ReturnType<KeyIndex['readDeletionVectors']>>
+  /** The deletion vectors of all segments of a pool as of the last commit. */
+  readDeletionVectors(pool: number): {
+    readonly commit: number
+    readonly deletionVectors: readonly DeletionVector[]
+  }
+  /** Removes everything of a deleted pool, in bounded steps. */
   dropPool(pool: number): void
+  /**
+   * Removes files that no transaction names. `poolsByFolder` maps the folder name of each live pool
+   * to its number.
+   */
   sweep(poolsByFolder: ReadonlyMap<string, number>): Swept
 }
 

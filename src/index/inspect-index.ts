@@ -18,7 +18,7 @@ import type { KernelChoice } from '../util/native.ts'
 import { LMDB_FILES } from '../util/paths.ts'
 import { after, decodeSegment, IDENTITY_KEY, PLACE_BYTES, poolKey, poolOfKey, TAG } from './index-entry.ts'
 import { entriesBetween, type KeyStore, type KeyTxn } from './index-store.ts'
-import { createIndex, type Index, readIdentity } from './key-index.ts'
+import { Index, readIdentity } from './key-index.ts'
 import { failedToOpen, openKeyStore, reasonToRebuild } from './open-index.ts'
 
 interface InspectOptions {
@@ -55,10 +55,9 @@ export function inspectIndex(options: InspectOptions, identity: string): Inspect
   }
   const { commit, format } = readIdentity(store)!
   const { bytes, bytesUsed } = must(lmdbUse(folder, disk), 'an open index is an LMDB file')
-  return { index: createIndex(store, identity), store, commit, format, bytes, bytesUsed }
+  return { index: new Index(store, identity), store, commit, format, bytes, bytesUsed }
 }
 
-/** The number of keys by pool number. */
 type KeyCounts = ReadonlyMap<number, number>
 
 /**

@@ -40,142 +40,141 @@ import type {
 /** Keys of a transaction that shows the cost per key. The sync alone takes some milliseconds. */
 export const KEY_COST_KEYS_MIN = 4_096
 
-/**
- * The index over an open store. All calls are synchronous. A failing call throws Unavailable or
- * OutcomeUnknown.
- */
-export interface Index {
-  /** One transaction for all flushes, in their order. After a failure nothing of it is there. */
-  commit(flushes: readonly FlushCommit[]): FlushCommitted[]
-  /**
-   * One transaction. After a failure (SegmentsDisagree too) nothing of it is there. Does nothing in
-   * a pool that is being dropped.
-   */
-  commitCompaction(compaction: CompactionCommit): FlushCommitted
-  /** The deletion vectors of a pool, one sorted list per segment, as of the last commit. */
-  readDeletionVectors(pool: number): { readonly commit: number; readonly deletionVectors: DeletionVector[] }
-  /**
-   * One bounded step of removing a pool. Returns true while there is more. Later flushes of the
-   * pool are ignored.
-   */
-  dropSlice(pool: number): boolean
-  state(): { readonly pools: PoolState[]; readonly lastCommit: number }
-  /**
-   * Where each key of the run points: (segment, row) pairs. A key that is not there gives NOWHERE
-   * twice.
-   */
-  lookupKeys(pool: number, run: KeyRun): Uint32Array
-  /** The exact number of a pool's keys. Walks over all of them. */
-  countKeys(pool: number): number
-  /**
-   * Reserves all segment numbers below each pool's `nextSegment`, whatever its segments say. One
-   * transaction.
-   */
-  raiseNextSegments(nextSegments: ReadonlyMap<number, number>): void
-  /** Records on disk that the index is whole, or being rebuilt. */
-  setComplete(complete: boolean): void
-  close(): void
-}
-
 /** The identity entry; undefined in an index that was never begun. */
 export function readIdentity(store: KeyStore): IdentityEntry | undefined {
   const bytes = store.transact(txn => txn.get(IDENTITY_KEY))
   return bytes === undefined ? undefined : decodeIdentity(bytes)
 }
 
-/** The index of the data folder that `identity` names. The index owns `store` from now on. */
-export function createIndex(store: KeyStore, identity: string): Index {
-  const dropped = new Set<number>()
-  const added = new AddedEntries()
-  let known = readIdentity(store) ?? { format: INDEX_FORMAT, identity, commit: 0, complete: false }
-  assert(known.identity === identity, 'an index is opened by the folder it belongs to')
+/**
+ * The index over an open store, which it owns. All calls are synchronous. A failing call throws
+ * Unavailable or OutcomeUnknown.
+ */
+export class Index {
+  readonly #store: KeyStore
+  /** Pools that are being dropped. Their later commits are ignored. */
+  readonly #dropped = new Set<number>()
+  readonly #added = new AddedEntries()
+  #known: IdentityEntry
+
+  /** @param identity names the data folder that the index belongs to */
+  constructor(store: KeyStore, identity: string) {
+    this.#store = store
+    this.#known = readIdentity(store) ?? { format: INDEX_FORMAT, identity, commit: 0, complete: false }
+    assert(this.#known.identity === identity, 'an index is opened by the folder it belongs to')
+  }
+
+  /** One transaction for all flushes, in their order. After a failure nothing of it is there. */
+  commit(flushes: readonly FlushCommit[]): FlushCommitted[] {
+    assert(flushes.length > 0, 'a commit has flushes: the manifest counts commits by their answers')
+    const committed = this.#commit(flushes, applyFlush, () => crashPoint('index.before-commit'))
+    // LMDB's commit is its sync: nothing can be injected between the two.
+    crashPoint('index.committed')
+    return committed
+  }
+
+  /** One transaction. After a failure (SegmentsDisagree too) nothing of it is there. */
+  commitCompaction(compaction: CompactionCommit): FlushCommitted {
+    const beforeCommit = () => crashPoint('index.before-compaction-commit')
+    const [committed] = this.#commit([compaction], applyCompaction, beforeCommit)
+    crashPoint('index.compaction-committed')
+    return committed!
+  }
+
+  /** The deletion vectors of a pool, one sorted list per segment, as of the last commit. */
+  readDeletionVectors(pool: number): { readonly commit: number; readonly deletionVectors: DeletionVector[] } {
+    const deletionVectors = this.#transact(txn => readDeletionVectors(txn, pool))
+    return { commit: this.#known.commit, deletionVectors }
+  }
+
+  /** One bounded step of removing a pool. Returns true while there is more. */
+  dropSlice(pool: number): boolean {
+    this.#dropped.add(pool)
+    this.#added.forgetPool(pool)
+    return this.#transact(txn => dropSlice(txn, pool))
+  }
+
+  state(): { readonly pools: PoolState[]; readonly lastCommit: number } {
+    return { pools: this.#transact(readPools), lastCommit: this.#known.commit }
+  }
+
+  /** See KeyTxn.lookupKeys. */
+  lookupKeys(pool: number, run: KeyRun): Uint32Array {
+    return this.#transact(txn => txn.lookupKeys(poolKey(TAG.key, pool), run))
+  }
+
+  /** The exact number of a pool's keys. Walks over all of them. */
+  countKeys(pool: number): number {
+    const prefix = poolKey(TAG.key, pool)
+    return this.#transact(txn => txn.countRange(prefix, after(prefix)))
+  }
+
+  /**
+   * Reserves all segment numbers below each pool's `nextSegment`, whatever its segments say. One
+   * transaction.
+   */
+  raiseNextSegments(nextSegments: ReadonlyMap<number, number>): void {
+    this.#change(this.#known, txn => {
+      for (const [pool, nextSegment] of nextSegments) raiseNextSegment(txn, pool, nextSegment)
+    })
+  }
+
+  /** Records on disk that the index is whole, or being rebuilt. */
+  setComplete(complete: boolean): void {
+    this.#change({ ...this.#known, complete }, () => undefined)
+  }
+
+  close(): void {
+    this.#store.close()
+  }
+
+  /** Applies the parts in one transaction, and nothing of pools that are being dropped. */
+  #commit<Part extends FlushCommit | CompactionCommit>(
+    parts: readonly Part[],
+    apply: (txn: KeyTxn, added: AddedEntries, part: Part, commit: number) => DeletionVector[],
+    beforeCommit: () => void,
+  ): FlushCommitted[] {
+    const commit = this.#known.commit + 1
+    const cost = new KeyCost()
+    const committed = this.#change({ ...this.#known, commit }, txn => {
+      const done = parts.map(part => {
+        const work = () => (this.#dropped.has(part.pool) ? [] : apply(txn, this.#added, part, commit))
+        return { pool: part.pool, commit, deletionVectors: cost.measure(part, work) }
+      })
+      beforeCommit()
+      return done
+    })
+    return cost.addTo(committed)
+  }
+
   /** Puts the identity `next` with the changes of `work`. `next` is known after the sync. */
-  const change = <T>(next: IdentityEntry, work: (txn: KeyTxn) => T): T => {
-    const result = guarded(() =>
-      store.transact(txn => {
-        const done = work(txn)
-        txn.put(IDENTITY_KEY, encodeIdentity(next))
-        return done
-      }),
-    )
-    known = next
+  #change<T>(next: IdentityEntry, work: (txn: KeyTxn) => T): T {
+    const result = this.#transact(txn => {
+      const done = work(txn)
+      txn.put(IDENTITY_KEY, encodeIdentity(next))
+      return done
+    })
+    this.#known = next
     return result
   }
-  return {
-    commit: flushes => {
-      assert(flushes.length > 0, 'a commit has flushes: the manifest counts commits by their answers')
-      const commit = known.commit + 1
-      const cost = new KeyCost()
-      const committed = change({ ...known, commit }, txn => {
-        const done = flushes.map(flush => {
-          const deletionVectors = cost.measure(flush, () =>
-            dropped.has(flush.pool) ? [] : applyFlush(txn, added, flush, commit),
-          )
-          return { pool: flush.pool, commit, deletionVectors }
-        })
-        crashPoint('index.before-commit')
-        return done
-      })
-      // LMDB's commit is its sync: nothing can be injected between the two
-      crashPoint('index.committed')
-      return cost.addTo(committed)
-    },
-    commitCompaction: compaction => {
-      const commit = known.commit + 1
-      const cost = new KeyCost()
-      const committed = change({ ...known, commit }, txn => {
-        const deletionVectors = cost.measure(compaction, () =>
-          dropped.has(compaction.pool) ? [] : applyCompaction(txn, added, compaction, commit),
-        )
-        crashPoint('index.before-compaction-commit')
-        return { pool: compaction.pool, commit, deletionVectors }
-      })
-      crashPoint('index.compaction-committed')
-      return cost.addTo([committed])[0]!
-    },
-    readDeletionVectors: pool => ({
-      commit: known.commit,
-      deletionVectors: guarded(() => store.transact(txn => readDeletionVectors(txn, pool))),
-    }),
-    dropSlice: pool => {
-      dropped.add(pool)
-      added.forgetPool(pool)
-      return guarded(() => store.transact(txn => dropSlice(txn, pool)))
-    },
-    state: () => ({ pools: guarded(() => store.transact(readPools)), lastCommit: known.commit }),
-    lookupKeys: (pool, run) =>
-      guarded(() => store.transact(txn => txn.lookupKeys(poolKey(TAG.key, pool), run))),
-    countKeys: pool => guarded(() => store.transact(txn => countKeys(txn, pool))),
-    raiseNextSegments: nextSegments =>
-      change(known, txn => {
-        for (const [pool, nextSegment] of nextSegments) raiseNextSegment(txn, pool, nextSegment)
-      }),
-    setComplete: complete => change({ ...known, complete }, () => undefined),
-    close: () => store.close(),
-  }
-}
 
-function countKeys(txn: KeyTxn, pool: number): number {
-  const prefix = poolKey(TAG.key, pool)
-  return txn.countRange(prefix, after(prefix))
-}
-
-/**
- * Turns a failure of the disk into Unavailable. A bug, damage, disagreement and an unknown outcome
- * keep their error.
- */
-function guarded<T>(work: () => T): T {
-  try {
-    return work()
-  } catch (error) {
-    const isKnown =
-      error instanceof AssertionFailed ||
-      error instanceof Damaged ||
-      error instanceof SegmentsDisagree ||
-      error instanceof OutcomeUnknown
-    if (isKnown) throw error
-    const what = error instanceof Error ? error.message : String(error)
-    throw new Unavailable('index_failed', `the key index cannot be changed: ${what}`)
+  /**
+   * Turns a failure of the disk into Unavailable. A bug, damage, disagreement and an unknown
+   * outcome keep their error.
+   */
+  #transact<T>(work: (txn: KeyTxn) => T): T {
+    try {
+      return this.#store.transact(work)
+    } catch (error) {
+      const isKnown =
+        error instanceof AssertionFailed ||
+        error instanceof Damaged ||
+        error instanceof SegmentsDisagree ||
+        error instanceof OutcomeUnknown
+      if (isKnown) throw error
+      const what = error instanceof Error ? error.message : String(error)
+      throw new Unavailable('index_failed', `the key index cannot be changed: ${what}`)
+    }
   }
 }
 

@@ -9,7 +9,7 @@
 
 import { dirname, join } from 'node:path'
 import { AssertionFailed, must } from '../util/assert.ts'
-import { type Disk, syncFile, syncFolder } from '../util/disk.ts'
+import { syncFile, syncFolder } from '../util/disk.ts'
 import { CannotRun, Damaged } from '../util/errors.ts'
 import { MiB } from '../util/limits.ts'
 import { findLmdbDamage } from '../util/lmdb-file.ts'
@@ -20,8 +20,8 @@ import type { KeyStore } from './index-store.ts'
 import { openLmdbStore } from './index-store-lmdb.ts'
 import { tryOpenNativeStore } from './index-store-native.ts'
 import { type IndexNotes, NEW_INDEX, type PoolState } from './index-types.ts'
-import { createIndex, type Index, readIdentity, readPools } from './key-index.ts'
-import type { LoggedSequences, RebuildOptions, RebuildPool, Rebuilt } from './rebuild-index.ts'
+import { Index, readIdentity, readPools } from './key-index.ts'
+import type { RebuildOptions, Rebuilt } from './rebuild-index.ts'
 import { clearUncommitted } from './sweep-orphans.ts'
 import {
   comparePoolFolders,
@@ -33,16 +33,9 @@ import {
 /** LMDB map of the index: address space, not memory. Set large up front. */
 export const INDEX_MAP_BYTES = 64 * 1024 * MiB
 
-interface OpenOptions {
-  readonly disk: Disk
+interface OpenOptions extends Omit<RebuildOptions, 'index'> {
   readonly folder: string
-  readonly segmentFolder: string
   readonly identity: string
-  readonly pools: readonly RebuildPool[]
-  readonly kernel: KernelChoice
-  readonly loggedSequences: LoggedSequences
-  /** See RebuildOptions. */
-  readonly onProgress: (done: number, of: number, pool: number) => void
 }
 
 /** An open index, and the findings of opening it. */
@@ -55,66 +48,54 @@ export interface Opened extends IndexNotes {
   readonly folders: readonly string[]
 }
 
-/**
- * The state that can be read before the owner of the folder is known. Reading it changes nothing
- * where the index is there.
- */
+/** The state that is read before the owner of the folder is known. */
 export interface Early {
-  /** Names below data/segment. */
-  readonly listed: Tried<readonly string[]>
-  /** The names in each of them that is a folder. */
+  readonly folders: readonly string[]
+  /** The names in each folder of segments. */
   readonly files: ReadonlyMap<string, readonly string[]>
-  /** The open store, or the error of opening it. */
-  readonly store: Tried<KeyStore>
-  /** The pools of the index, where it is whole. */
-  readonly pools: Tried<readonly PoolState[]> | undefined
+  readonly store: KeyStore
+  /** The pools of the index; undefined where it is not whole. */
+  readonly pools: readonly PoolState[] | undefined
 }
 
-type Tried<T> = { readonly got: T } | { readonly failed: unknown }
+type FolderOptions = Pick<OpenOptions, 'disk' | 'folder' | 'segmentFolder' | 'kernel'>
 
 /**
- * Opens the store, creating it where it is missing, and reads. An error is thrown by whoever needs
- * the result.
+ * Opens the store of an index that is there, and reads. Changes nothing. Returns undefined where
+ * that fails: `openIndexFolder` then reads again and reports the reason.
  */
-export function readEarly(options: Pick<OpenOptions, 'disk' | 'folder' | 'segmentFolder' | 'kernel'>): Early {
+export function tryReadEarly(options: FolderOptions): Early | undefined {
   const { disk, segmentFolder } = options
-  const listed = tried(() => (disk.exists(segmentFolder) ? disk.readdir(segmentFolder) : []))
-  const folders = 'got' in listed ? listed.got : []
-  const files = new Map<string, readonly string[]>()
-  for (const name of folders) {
-    const read = tried(() => disk.readdir(join(segmentFolder, name)))
-    if ('got' in read) files.set(name, read.got)
-  }
-  const store = tried(() => openStore(options))
-  return { listed, files, store, pools: 'got' in store ? poolsOf(store.got) : undefined }
-}
-
-function poolsOf(store: KeyStore): Tried<readonly PoolState[]> | undefined {
-  const known = tried(() => readIdentity(store))
-  const isOurs = 'got' in known && known.got?.format === INDEX_FORMAT && known.got.complete
-  return isOurs ? tried(() => store.transact(readPools)) : undefined
-}
-
-function tried<T>(work: () => T): Tried<T> {
+  let store: KeyStore | undefined
   try {
-    return { got: work() }
-  } catch (failed) {
-    return { failed }
+    const folders = listFolders(options)
+    const files = new Map(
+      folders
+        .filter(name => disk.kind(join(segmentFolder, name)) === 'folder')
+        .map(name => [name, disk.readdir(join(segmentFolder, name))]),
+    )
+    store = openStore(options)
+    const known = readIdentity(store)
+    const isWhole = known?.format === INDEX_FORMAT && known.complete
+    return { folders, files, store, pools: isWhole ? store.transact(readPools) : undefined }
+  } catch {
+    store?.close()
+    return undefined
   }
 }
 
-function resultOf<T>(one: Tried<T>): T {
-  if ('failed' in one) throw one.failed
-  return one.got
+/** The names below data/segment. */
+function listFolders({ disk, segmentFolder }: FolderOptions): readonly string[] {
+  return disk.exists(segmentFolder) ? disk.readdir(segmentFolder) : []
 }
 
 /** Opens the index and rebuilds it where needed. Throws Damaged (a segment) or CannotRun. */
-export async function openIndexFolder(options: OpenOptions, early = readEarly(options)): Promise<Opened> {
+export async function openIndexFolder(options: OpenOptions, early?: Early): Promise<Opened> {
   const { disk } = options
-  const folders = resultOf(early.listed)
+  const folders = early?.folders ?? listFolders(options)
   const whole = openWhole(options, early)
   if (typeof whole === 'string') return { ...(await openRebuilt(options, whole)), folders }
-  const poolFolders = listPoolFolders(options, early, whole.pools)
+  const poolFolders = listPoolFolders(options, folders, early?.files, whole.pools)
   const decision = await decideOnUncommitted({ ...options, poolFolders })
   if (typeof decision === 'object') {
     whole.index.close()
@@ -131,14 +112,14 @@ type Whole = Pick<Opened, 'index' | 'keyLoop' | 'pools' | 'lastCommit'>
  * The whole index, or the reason to rebuild it. An index with a reason is emptied, or set aside
  * where it is damaged.
  */
-function openWhole(options: OpenOptions, early: Early): Whole | string {
-  let store: KeyStore | undefined
+function openWhole(options: OpenOptions, early: Early | undefined): Whole | string {
+  let store = early?.store
   try {
-    store = resultOf(early.store)
+    store ??= openStore(options)
     const reason = reasonToRebuild(store, options.folder, options.identity)
     if (reason === undefined) {
-      const pools = resultOf(must(early.pools, 'the pools of a whole index'))
-      const index = createIndex(store, options.identity)
+      const pools = early?.pools ?? store.transact(readPools)
+      const index = new Index(store, options.identity)
       const { commit } = must(readIdentity(store), 'the identity of a whole index')
       return { index, keyLoop: store.keyLoop, pools, lastCommit: commit }
     }
@@ -157,22 +138,23 @@ function openWhole(options: OpenOptions, early: Early): Whole | string {
 /** The folders of the pools that the catalog knows, as far as they exist. */
 function listPoolFolders(
   { disk, segmentFolder, pools }: OpenOptions,
-  { listed, files }: Early,
+  folders: readonly string[],
+  files: Early['files'] | undefined,
   opened: readonly PoolState[],
 ): PoolFolder[] {
-  const there = new Set(resultOf(listed))
+  const there = new Set(folders)
   const found: FolderNames[] = []
   for (const { pool, poolId } of pools) {
     if (!there.has(poolId)) continue
     const folder = join(segmentFolder, poolId)
-    found.push({ pool, folder, names: files.get(poolId) ?? disk.readdir(folder) })
+    found.push({ pool, folder, names: files?.get(poolId) ?? disk.readdir(folder) })
   }
   return comparePoolFolders(found, opened)
 }
 
 async function openRebuilt(options: OpenOptions, rebuiltBecause: string): Promise<Omit<Opened, 'folders'>> {
   const store = openStore(options)
-  const index = createIndex(store, options.identity)
+  const index = new Index(store, options.identity)
   try {
     const { unknownFolders, possibleLosses } = await rebuilt({ ...options, index })
     const { keyLoop } = store
@@ -183,7 +165,7 @@ async function openRebuilt(options: OpenOptions, rebuiltBecause: string): Promis
   }
 }
 
-function openStore({ disk, folder, kernel }: Pick<OpenOptions, 'disk' | 'folder' | 'kernel'>): KeyStore {
+function openStore({ disk, folder, kernel }: FolderOptions): KeyStore {
   disk.mkdir(folder)
   const fault = findLmdbDamage(folder, disk)
   if (fault !== undefined)

@@ -11,7 +11,7 @@
  */
 
 import { join } from 'node:path'
-import { type DeleteFile, readDeleteFile } from '../format/delete-file.ts'
+import type { DeleteFile } from '../format/delete-file.ts'
 import {
   afterDelete,
   buildKeyRun,
@@ -27,13 +27,13 @@ import { readSegmentKeys, type SegmentKeys } from '../format/segment-keys.ts'
 import { type Footer, hasDeleteFile, type SegmentMeta } from '../format/segment-meta.ts'
 import { rangeFields } from '../format/zone-map.ts'
 import { fileChecksum } from '../util/crc32.ts'
-import { type Disk, readFile } from '../util/disk.ts'
+import type { Disk } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 import { MiB } from '../util/limits.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { deleteFile, segmentFile } from '../util/paths.ts'
-import { type FolderSegments, isRedundant, readFolder } from './folder-segments.ts'
+import { type FolderSegments, isRedundant, readDeletesOf, readFolder } from './folder-segments.ts'
 import type { FlushCommit, IndexNotes } from './index-types.ts'
 import type { Index } from './key-index.ts'
 
@@ -169,7 +169,9 @@ async function readSegment(
   const rows = footer.rows === 0 ? undefined : await readSegmentKeys(file, schema, options.kernel)
   if (rows !== undefined && rows.rows !== footer.rows)
     throw new Damaged(file, 0, `it has ${rows.rows} rows, its footer says ${footer.rows}`)
-  const deletes = hasDeleteFile(footer) ? deletesOf(options, folder, footer) : undefined
+  const deletes = hasDeleteFile(footer)
+    ? readDeletesOf(options.disk, join(folder, deleteFile(footer.segment)), footer)
+    : undefined
   const { segment, schemaVersion, sequenceFrom, sequenceTo } = footer
   const meta: SegmentMeta = {
     segment,
@@ -195,17 +197,6 @@ function keysOf(rows: SegmentKeys | undefined, deletes: DeleteFile | undefined):
 function bytesOf(disk: Disk, folder: string, { segment, rows, deletes }: Footer): number {
   const parquet = rows === 0 ? 0 : disk.size(join(folder, segmentFile(segment)))
   return parquet + (hasDeleteFile({ rows, deletes }) ? disk.size(join(folder, deleteFile(segment))) : 0)
-}
-
-function deletesOf(options: RebuildOptions, folder: string, footer: Footer): DeleteFile {
-  const file = join(folder, deleteFile(footer.segment))
-  const deletes = readDeleteFile(readFile(options.disk, file), file)
-  const same =
-    deletes.sequenceFrom === footer.sequenceFrom &&
-    deletes.sequenceTo === footer.sequenceTo &&
-    deletes.keys.length === footer.deletes
-  if (!same) throw new Damaged(file, 0, `it belongs to another flush than segment ${footer.segment}`)
-  return deletes
 }
 
 /**

@@ -32,14 +32,16 @@ import type { PoolFolder } from './uncommitted-files.ts'
 /** Footers of orphans that the sweep reads in one turn of the index thread: about 5 ms. */
 const SWEEP_FOOTERS_PER_TURN = 32
 
-export interface SweepOptions extends OrphanReader {
+export interface SweepOptions {
+  readonly disk: Disk
+  /** Called before each step. It throws to end the sweep; earlier removals are durable then. */
+  readonly mayGoOn: () => void
   readonly segmentFolder: string
   /**
    * The state of the index when it was opened. Later files belong to this run, and the sweep leaves
    * them alone.
    */
   readonly opened: readonly PoolState[]
-  /** The state of the index now. */
   readonly now: readonly PoolState[]
   /** Folders that existed below `segmentFolder` when the index was opened. */
   readonly folders: readonly string[]
@@ -227,19 +229,13 @@ function uncommittedSteps(found: readonly string[]): Steps {
   )
 }
 
-interface OrphanReader {
-  readonly disk: Disk
-  /** Called before each step. It throws to end the sweep; earlier removals are durable then. */
-  readonly mayGoOn: () => void
-}
-
 /**
  * The steps for files in a pool's folder that the index named once, or that a flush wrote whose
  * commit failed while a merge with a higher number committed. `state` is the certain state of the
  * index.
  */
 async function obsoleteSteps(
-  reader: OrphanReader,
+  { disk, mayGoOn }: SweepOptions,
   folder: string,
   found: readonly string[],
   state: PoolState | undefined,
@@ -254,9 +250,9 @@ async function obsoleteSteps(
   for (const [read, segment] of segments.entries()) {
     if (read % SWEEP_FOOTERS_PER_TURN === 0) {
       await nextTurn()
-      reader.mayGoOn()
+      mayGoOn()
     }
-    const footer = tryRead(reader, folder, mainOf(segment, names))
+    const footer = tryRead(disk, folder, mainOf(segment, names))
     if (footer === undefined) last.push(mainOf(segment, names))
     else if (footer.sequenceTo > (state?.flushedSequence ?? 0)) uncommitted.push(footer)
     else if (isCovered(footer, state?.segments ?? [])) free.push(mainOf(segment, names))
@@ -285,7 +281,7 @@ function inOrder(segments: readonly Footer[]): Footer[][] {
 }
 
 /** The footer of a file; undefined where a rebuild could not read it either. */
-function tryRead({ disk }: OrphanReader, folder: string, name: string): Footer | undefined {
+function tryRead(disk: Disk, folder: string, name: string): Footer | undefined {
   const file = join(folder, name)
   try {
     if (name === segmentFile(numberOfFile(name) ?? 0)) return readFooter(disk, file)

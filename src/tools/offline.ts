@@ -11,7 +11,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Config } from '../database/config.ts'
 import { flushedSequences, openMetadata, openStages, rebuiltNotes } from '../database/stages.ts'
 import { type Closers, startMetadataThreads, startThreads } from '../database/start-threads.ts'
-import { createManifest } from '../index/manifest.ts'
+import { Manifest } from '../index/manifest.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
 import { checkFile } from '../store/check/check-file.ts'
 import { SegmentChecks } from '../store/check/segment-checks.ts'
@@ -114,7 +114,7 @@ async function replayAndFlush({ config, paths, kernel }: Folder): Promise<number
 function offlineOf(folder: Folder, opened: CatalogAndIndex, replayed: number) {
   const { paths, lock } = folder
   const { catalog, index } = opened
-  const manifest = createManifest({
+  const manifest = new Manifest({
     pools: index.opened.pools.filter(state => catalog.poolByNumber(state.pool) !== undefined),
     lastCommit: index.opened.lastCommit,
     readDeletionVectors: pool => index.index.readDeletionVectors(pool),

@@ -8,8 +8,8 @@ import { DELETION_VECTOR_ENTRIES_MAX } from '../../src/index/apply-commit.ts'
 import { deletionVectorPrefix, poolKey, TAG } from '../../src/index/index-entry.ts'
 import { NOWHERE } from '../../src/index/index-store.ts'
 import type { CompactionCommit } from '../../src/index/index-types.ts'
-import { createIndex, type Index } from '../../src/index/key-index.ts'
-import { createManifest } from '../../src/index/manifest.ts'
+import { Index } from '../../src/index/key-index.ts'
+import { Manifest } from '../../src/index/manifest.ts'
 import { must } from '../../src/util/assert.ts'
 import { fromWire, SegmentsDisagree, toWire } from '../../src/util/errors.ts'
 import { integersFrom, newSeed } from '../util/random.ts'
@@ -131,7 +131,7 @@ describe.each(STORES)('compaction commit, %s', (_name, open) => {
   test('W-7 moves keys that still point into the inputs and puts the other rows into the deletion vector, with flushes in between', () => {
     const seed = newSeed()
     const random = integersFrom(seed)
-    const index = createIndex(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'here')
+    const index = new Index(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'here')
     const model = new Model()
     let next = 1
     for (let i = 0; i < 4; i++) flush(index, model, next++, random)
@@ -145,7 +145,7 @@ describe.each(STORES)('compaction commit, %s', (_name, open) => {
   })
 
   test('does nothing in a pool that is being dropped, and keeps flushed sequence and other segments', () => {
-    const index = createIndex(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'here')
+    const index = new Index(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'here')
     for (let segment = 1; segment <= 3; segment++)
       index.commit([{ ...flushOf(1, segment, {}), keys: undefined }])
     index.commitCompaction({ pool: 1, add: metaOf(9), remove: [1], keys: undefined })
@@ -163,7 +163,7 @@ describe.each(STORES)('compaction commit, %s', (_name, open) => {
 
   test('W-7 refuses to move the rest where keys are lost, names the segments, and changes nothing', () => {
     const store = open({ folder: temporaryFolder(), mapBytes: MAP_BYTES })
-    const index = createIndex(store, 'here')
+    const index = new Index(store, 'here')
     const rows = { rows: 3 }
     index.commit([{ ...flushOf(1, 1, { a: 0, b: 1, c: 2 }), add: metaOf(1, rows) }])
     index.commit([{ ...flushOf(1, 2, { d: 0, e: 1, f: 2 }), add: metaOf(2, rows) }])
@@ -211,7 +211,7 @@ describe.each(STORES)('compaction commit, %s', (_name, open) => {
 
   test('merges the short deletion vector entries of a segment, and loses no row', () => {
     const store = open({ folder: temporaryFolder(), mapBytes: MAP_BYTES })
-    const index = createIndex(store, 'here')
+    const index = new Index(store, 'here')
     const commits = 3 * DELETION_VECTOR_ENTRIES_MAX + 5
     const keys = Object.fromEntries(Array.from({ length: commits }, (_, row) => [`m${row}`, row]))
     index.commit([{ ...flushOf(1, 1, keys), add: metaOf(1, { rows: commits }) }])
@@ -230,11 +230,11 @@ describe.each(STORES)('compaction commit, %s', (_name, open) => {
 
 test('W-8 a snapshot keeps the replaced segments until it is released, segments of deletes alone too', async () => {
   const [, open] = must(STORES[0], 'the native store')
-  const index = createIndex(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'here')
+  const index = new Index(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'here')
   index.commit([{ ...flushOf(1, 1, { a: 0, b: 1 }), add: metaOf(1, { rows: 2 }) }])
   index.commit([{ ...flushOf(1, 2, { b: -1 }), add: metaOf(2, { rows: 0, deletes: 1 }) }])
   const unpinned: string[] = []
-  const manifest = createManifest({
+  const manifest = new Manifest({
     ...index.state(),
     readDeletionVectors: async pool => index.readDeletionVectors(pool),
     folderOf: () => '/s',

@@ -1,6 +1,6 @@
 /** A commit with enough keys reports the time that each key took. */
 import { describe, expect, test } from 'vitest'
-import { createIndex, KEY_COST_KEYS_MIN } from '../../src/index/key-index.ts'
+import { Index, KEY_COST_KEYS_MIN } from '../../src/index/key-index.ts'
 import { temporaryFolder } from '../util/server.ts'
 import { MAP_BYTES, metaOf, runOf, STORES } from './flushes.ts'
 
@@ -9,7 +9,7 @@ const keysOf = (count: number) =>
 
 describe.each(STORES)('%s', (_, open) => {
   test('flushes and compaction commits of many keys report it, the others do not', () => {
-    const index = createIndex(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'folder')
+    const index = new Index(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'folder')
     const flush = (segment: number, rows: number) => {
       const add = metaOf(segment, { rows })
       const [committed] = index.commit([

@@ -5,7 +5,7 @@
 
 import { openLmdbStore } from '../../src/index/index-store-lmdb.ts'
 import { tryOpenNativeStore } from '../../src/index/index-store-native.ts'
-import { createIndex } from '../../src/index/key-index.ts'
+import { Index } from '../../src/index/key-index.ts'
 import { must } from '../../src/util/assert.ts'
 import { Unavailable } from '../../src/util/errors.ts'
 import { say } from '../../src/util/say.ts'
@@ -14,7 +14,7 @@ import { flushOfNewKeys } from './flushes.ts'
 const [, , kind, folder = ''] = process.argv
 const options = { folder, mapBytes: 1024 * 1024 * 1024 }
 const store = kind === 'native' ? must(tryOpenNativeStore(options), 'module') : openLmdbStore(options)
-const index = createIndex(store, 'here')
+const index = new Index(store, 'here')
 
 index.commit([flushOfNewKeys(1, 10)])
 let refused: unknown

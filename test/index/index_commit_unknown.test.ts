@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import type { KeyStore } from '../../src/index/index-store.ts'
 import { OutcomeUnknown } from '../../src/index/index-store.ts'
-import { createIndex } from '../../src/index/key-index.ts'
+import { Index } from '../../src/index/key-index.ts'
 import { pathsOf } from '../../src/util/paths.ts'
 import { temporaryFolder } from '../util/server.ts'
 import { flushOf, MAP_BYTES, STORES } from './flushes.ts'
@@ -28,7 +28,7 @@ describe.each([
       .filter(line => line !== '')
       .map(line => JSON.parse(line) as object)
     const [, open] = STORES.find(([name]) => name === store)!
-    const index = createIndex(open({ folder: pathsOf(folder).index, mapBytes: MAP_BYTES }), 'here')
+    const index = new Index(open({ folder: pathsOf(folder).index, mapBytes: MAP_BYTES }), 'here')
     return { seen, end: child.signal ?? child.status, index, stderr: child.stderr }
   }
 
@@ -62,7 +62,7 @@ describe('a failed commit', () => {
       },
       close: () => undefined,
     }
-    expect(() => createIndex(store, 'here')).toThrow(OutcomeUnknown)
+    expect(() => new Index(store, 'here')).toThrow(OutcomeUnknown)
     const [, open] = STORES[0]!
     const folder = temporaryFolder()
     const real = open({ folder, mapBytes: MAP_BYTES })
@@ -74,7 +74,7 @@ describe('a failed commit', () => {
         return real.transact(work)
       },
     }
-    const index = createIndex(failing, 'here')
+    const index = new Index(failing, 'here')
     isFailing = true
     for (const call of [
       () => index.commit([flushOf(1, 1, { a: 0 })]),

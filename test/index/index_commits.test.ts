@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { buildKeyRun } from '../../src/format/key-run.ts'
 import { poolKey, TAG } from '../../src/index/index-entry.ts'
 import type { FlushCommit } from '../../src/index/index-types.ts'
-import { createIndex } from '../../src/index/key-index.ts'
+import { Index } from '../../src/index/key-index.ts'
 import { must } from '../../src/util/assert.ts'
 import { integersFrom, newSeed } from '../util/random.ts'
 import { temporaryFolder } from '../util/server.ts'
@@ -13,7 +13,7 @@ const plain = (deletionVectors: readonly { segment: number; rows: Uint32Array }[
   deletionVectors.map(({ segment, rows }) => [segment, [...rows]])
 
 describe.each(STORES)('index over %s', (_, open) => {
-  const openIn = (folder: string) => createIndex(open({ folder, mapBytes: MAP_BYTES }), 'here')
+  const openIn = (folder: string) => new Index(open({ folder, mapBytes: MAP_BYTES }), 'here')
 
   test('W-7 puts exactly the superseded rows into deletion vectors', () => {
     const index = openIn(temporaryFolder())
@@ -64,11 +64,11 @@ describe.each(STORES)('index over %s', (_, open) => {
     index.commitCompaction({ pool: 1, add: undefined, remove: [1], keys: undefined })
     index.close()
     const store = open({ folder, mapBytes: MAP_BYTES })
-    expect(createIndex(store, 'here').state().pools).toMatchObject([{ pool: 1, receivedToUs: 7000 }])
+    expect(new Index(store, 'here').state().pools).toMatchObject([{ pool: 1, receivedToUs: 7000 }])
     store.transact(txn => {
       txn.put(poolKey(TAG.pool, 1), Buffer.from('{"flushedSequence":29,"nextSegment":3}'))
     })
-    const again = createIndex(store, 'here')
+    const again = new Index(store, 'here')
     expect(again.state().pools).toMatchObject([{ pool: 1, receivedToUs: 3000 }])
     again.commit([{ ...flushOf(1, 3, {}), add: metaOf(3, { receivedToUs: 5000 }), keys: undefined }])
     expect(again.state().pools).toMatchObject([{ pool: 1, receivedToUs: 5000 }])

@@ -1,8 +1,8 @@
 /** W-8: snapshots are consistent and pinned, whenever the deletion vectors are loaded. */
 import { describe, expect, test } from 'vitest'
 import type { DeletionVector, FlushCommit } from '../../src/index/index-types.ts'
-import { createIndex } from '../../src/index/key-index.ts'
-import { createManifest, type Snapshot } from '../../src/index/manifest.ts'
+import { Index } from '../../src/index/key-index.ts'
+import { Manifest, type Snapshot } from '../../src/index/manifest.ts'
 import { must } from '../../src/util/assert.ts'
 import { integersFrom, newSeed } from '../util/random.ts'
 import { temporaryFolder } from '../util/server.ts'
@@ -17,12 +17,12 @@ type Answer = { commit: number; deletionVectors: readonly DeletionVector[] }
 function setUp() {
   const [, open] = must(STORES[0], 'the native store')
   const store = open({ folder: temporaryFolder(), mapBytes: MAP_BYTES })
-  const index = createIndex(store, 'here')
+  const index = new Index(store, 'here')
   index.commit([flushOf(1, 1, { a: 0, b: 1, c: 2, d: 3 })])
   index.commit([flushOf(1, 2, { a: 0 })])
   const asked: { answer: () => void }[] = []
   const unpinned: string[] = []
-  const manifest = createManifest({
+  const manifest = new Manifest({
     ...index.state(),
     readDeletionVectors: pool =>
       new Promise<Answer>(resolve => {
@@ -125,7 +125,7 @@ describe('manifest', () => {
     const segments = [{ ...metaOf(1), deletedRows: 1 }]
     const pools = [{ pool: 1, flushedSequence: 1, nextSegment: 2, receivedToUs: 1, segments }]
     let calls = 0
-    const manifest = createManifest({
+    const manifest = new Manifest({
       pools,
       lastCommit: 4,
       readDeletionVectors: async () => {

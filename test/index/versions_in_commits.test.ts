@@ -6,7 +6,7 @@ import { VERSION_BYTES, writeVersion } from '../../src/format/key.ts'
 import { afterDelete, buildKeyRun, type KeyRun, rowOfWord, withVersions } from '../../src/format/key-run.ts'
 import { poolKey, TAG } from '../../src/index/index-entry.ts'
 import type { KeyStore } from '../../src/index/index-store.ts'
-import { createIndex } from '../../src/index/key-index.ts'
+import { Index } from '../../src/index/key-index.ts'
 import { must } from '../../src/util/assert.ts'
 import { integersFrom, newSeed } from '../util/random.ts'
 import { temporaryFolder } from '../util/server.ts'
@@ -35,7 +35,7 @@ const plain = (deletionVectors: readonly { segment: number; rows: Uint32Array }[
   deletionVectors.map(({ segment, rows }) => [segment, [...rows]])
 
 describe.each(STORES)('index over %s', (name, open) => {
-  const begin = () => createIndex(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'here')
+  const begin = () => new Index(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'here')
   const flush = (segment: number, keys: Readonly<Record<string, Ranked | -1>>) =>
     flushOf(1, segment, {}, { keys: rankedRun(keys) })
 

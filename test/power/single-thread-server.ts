@@ -13,7 +13,7 @@ import { flushedSequences, rebuildPoolsOf } from '../../src/database/stages.ts'
 import { RECORD_HEADER_BYTES, recordBytes } from '../../src/format/log-record.ts'
 import { KEY_RECEIVED_AT, type PoolSchema } from '../../src/format/schema.ts'
 import type { CompactionCommit, FlushCommitted } from '../../src/index/index-types.ts'
-import { createManifest, type Manifest } from '../../src/index/manifest.ts'
+import { Manifest } from '../../src/index/manifest.ts'
 import { type Opened, openIndexFolder } from '../../src/index/open-index.ts'
 import { sweep } from '../../src/index/sweep-orphans.ts'
 import type { Commit } from '../../src/log/commit-log.ts'
@@ -124,7 +124,7 @@ export class SingleThreadServer {
     })
     this.failed.catch(() => undefined)
     for (const { pool, receivedToUs } of opened.pools) this.#clocks.of(pool).raise(receivedToUs)
-    this.manifest = createManifest({
+    this.manifest = new Manifest({
       pools: opened.pools.filter(({ pool }) => catalog.poolByNumber(pool) !== undefined),
       lastCommit: opened.lastCommit,
       readDeletionVectors: async pool => opened.index.readDeletionVectors(pool),

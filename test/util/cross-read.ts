@@ -16,7 +16,7 @@ import type { KeyStore } from '../../src/index/index-store.ts'
 import { openLmdbStore } from '../../src/index/index-store-lmdb.ts'
 import { tryOpenNativeStore } from '../../src/index/index-store-native.ts'
 import type { PoolState } from '../../src/index/index-types.ts'
-import { createIndex, readIdentity } from '../../src/index/key-index.ts'
+import { Index, readIdentity } from '../../src/index/key-index.ts'
 import { must } from '../../src/util/assert.ts'
 import { pathsOf, poolFolder, segmentFile } from '../../src/util/paths.ts'
 import { readByDuckDb, textsByHyparquet } from '../store/readers.ts'
@@ -42,7 +42,7 @@ export async function crossRead(dataDir: string): Promise<ReadonlyMap<string, Cr
   const duck = await (await DuckDBInstance.create(':memory:')).connect()
   const rows = new Map<string, CrossRow[]>(pools.map(pool => [pool.id, []]))
   try {
-    const index = createIndex(store, must(readIdentity(store), 'an index').identity)
+    const index = new Index(store, must(readIdentity(store), 'an index').identity)
     for (const state of index.state().pools) {
       const pool = pools.find(each => each.number === state.pool)
       if (pool === undefined) continue

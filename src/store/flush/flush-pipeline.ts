@@ -215,7 +215,7 @@ export interface FlushedSegment {
 /** The functions of other layers that a flush calls. */
 export interface FlushDeps {
   readonly writer: SegmentWriter
-  /** KeyIndex.commit. */
+  /** See IndexCalls. */
   readonly commit: (flushes: readonly FlushCommit[]) => Promise<readonly FlushCommitted[]>
   /** Commit.syncAll: syncs the log up to everything appended before the call (W-13). */
   readonly syncLog: () => Promise<void>
