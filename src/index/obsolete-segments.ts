@@ -31,13 +31,10 @@ export interface ObsoleteFiles extends SegmentPaths {
   readonly pins: number
 }
 
-/** The obsolete segments of one pool. */
 interface PoolFiles {
   /** All of them, until their removal is durable. */
   readonly all: Map<ObsoleteFiles, { isBeingRemoved: boolean }>
   readonly uncovered: Set<ObsoleteFiles>
-  /** Segments that the disk refused to remove. */
-  readonly refused: Set<ObsoleteFiles>
 }
 
 /** Stands for a file of an earlier run, whose content is unknown. */
@@ -72,17 +69,13 @@ export class ObsoleteSegments {
   add(files: readonly ObsoleteFiles[], isUncovered: boolean): void {
     const [first] = files
     if (first === undefined) return
-    const pool: PoolFiles = this.#pools.get(first.pool) ?? {
-      all: new Map(),
-      uncovered: new Set(),
-      refused: new Set(),
-    }
+    const pool: PoolFiles = this.#pools.get(first.pool) ?? { all: new Map(), uncovered: new Set() }
     this.#pools.set(first.pool, pool)
     for (const one of files) {
       pool.all.set(one, { isBeingRemoved: false })
       if (isUncovered) pool.uncovered.add(one)
     }
-    this.#removeReady(first.pool, pool, new Set([...pool.refused, ...pool.uncovered, ...files]))
+    this.#removeReady(first.pool, pool, pool.all.keys())
   }
 
   /** Snapshots released these segments. Segments that are not obsolete are left alone. */
@@ -122,7 +115,7 @@ export class ObsoleteSegments {
     const pool = this.#pools.get(number)
     if (pool === undefined) return
     pool.uncovered.clear()
-    this.#removeReady(number, pool, [...pool.all.keys()])
+    this.#removeReady(number, pool, pool.all.keys())
   }
 
   /** Removes those files that may go now. */
@@ -136,10 +129,7 @@ export class ObsoleteSegments {
       done.then(
         () => this.#onRemoved(number, pool, ready),
         () => {
-          for (const one of ready) {
-            pool.all.set(one, { isBeingRemoved: false })
-            pool.refused.add(one)
-          }
+          for (const one of ready) pool.all.set(one, { isBeingRemoved: false })
         },
       )
   }
@@ -160,7 +150,6 @@ export class ObsoleteSegments {
     let hadUncovered = false
     for (const one of files) {
       pool.all.delete(one)
-      pool.refused.delete(one)
       hadUncovered = pool.uncovered.delete(one) || hadUncovered
     }
     if (pool.all.size === 0) this.#pools.delete(number)
