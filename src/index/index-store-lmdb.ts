@@ -104,49 +104,32 @@ function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
-/**
- * Yields each key of the run behind the prefix, in one buffer that is used again, its row as the
- * run gives it, and its version where the run has versions.
- */
+/** Each key of the run behind the prefix, its row as the run gives it, and its version, if any. */
 function* keysOf(
   prefix: Uint8Array,
   run: KeyRun,
 ): Generator<readonly [key: Buffer, word: number, version: Buffer | undefined]> {
   const { count, rows, offsets, bytes, versions } = viewRun(run)
-  const scratch = Buffer.alloc(prefix.byteLength + 2048)
-  scratch.set(prefix)
   for (let i = 0; i < count; i++) {
-    const from = offsets[i] as number
-    const to = offsets[i + 1] as number
-    scratch.set(bytes.subarray(from, to), prefix.byteLength)
+    const key = Buffer.concat([prefix, bytes.subarray(offsets[i], offsets[i + 1])])
     const version = versions?.subarray(VERSION_BYTES * i, VERSION_BYTES * (i + 1))
-    yield [scratch.subarray(0, prefix.byteLength + to - from), rows[i] as number, version]
+    yield [key, rows[i] as number, version]
   }
 }
 
-type WritePlace = (segment: number, row: number, version?: Uint8Array) => Buffer
-
-/** Returns a function that writes a key's value into a buffer, which is used again. */
-function placeWriter(): WritePlace {
-  const plain = Buffer.alloc(PLACE_BYTES)
-  const ranked = Buffer.alloc(PLACE_BYTES + VERSION_BYTES)
-  return (segment, row, version) => {
-    const value = version === undefined ? plain : ranked
-    value.writeUInt32LE(segment, 0)
-    value.writeUInt32LE(row, 4)
-    if (version !== undefined) value.set(version, PLACE_BYTES)
-    return value
-  }
+/** The value of a key. */
+function placeOf(segment: number, row: number, version?: Uint8Array): Buffer {
+  const place = Buffer.alloc(PLACE_BYTES)
+  place.writeUInt32LE(segment, 0)
+  place.writeUInt32LE(row, 4)
+  return version === undefined ? place : Buffer.concat([place, version])
 }
 
-/**
- * The version in a key's value; undefined where it has none. A copy, because the value is a view of
- * a buffer that is used again.
- */
+/** The version in a key's value; undefined where it has none. */
 function versionIn(value: Buffer): Buffer | undefined {
   // NOTE: lmdb-js sets `length`; `byteLength` is that of the shared buffer.
   if (value.length < PLACE_BYTES + VERSION_BYTES) return undefined
-  return Buffer.from(value.subarray(PLACE_BYTES, PLACE_BYTES + VERSION_BYTES))
+  return value.subarray(PLACE_BYTES, PLACE_BYTES + VERSION_BYTES)
 }
 
 function upsertKeys(
@@ -155,7 +138,6 @@ function upsertKeys(
   run: KeyRun,
   segment: number,
 ): Uint32Array {
-  const place = placeWriter()
   const superseded: [segment: number, row: number][] = []
   for (const [key, word, version] of keysOf(prefix, run)) {
     const row = rowOfWord(word)
@@ -166,7 +148,7 @@ function upsertKeys(
       continue
     }
     if (old !== undefined) superseded.push([old.readUInt32LE(0), old.readUInt32LE(4)])
-    if (row >= 0) root.putSync(key, place(segment, row, version))
+    if (row >= 0) root.putSync(key, placeOf(segment, row, version))
     else if (old !== undefined) root.removeSync(key)
   }
   superseded.sort((a, b) => a[0] - b[0] || a[1] - b[1])
@@ -184,7 +166,6 @@ function moveKeys(
   segment: number,
   replaced: Uint32Array,
 ): MovedKeys {
-  const place = placeWriter()
   const places = new Map([...replaced].map((one, at) => [one, at]))
   const found = new Uint32Array(replaced.length)
   const superseded: number[] = []
@@ -196,7 +177,7 @@ function moveKeys(
       continue
     }
     found[at] = (found[at] as number) + 1
-    if (row >= 0) root.putSync(key, place(segment, row, versionIn(now as Buffer)))
+    if (row >= 0) root.putSync(key, placeOf(segment, row, versionIn(now as Buffer)))
     else root.removeSync(key)
   }
   return { superseded: Uint32Array.from(superseded).sort(), found }

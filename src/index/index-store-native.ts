@@ -3,13 +3,11 @@
  * native/key_loops.cpp.
  */
 
-import type { KeyRun } from '../format/key-run.ts'
 import { type KernelChoice, tryNative } from '../util/native.ts'
 import {
   type KeyStore,
   type KeyTxn,
   type KeyValue,
-  type MovedKeys,
   OutcomeUnknown,
   type StoreOptions,
 } from './index-store.ts'
@@ -17,27 +15,22 @@ import {
 /** An open environment of the native module; opaque. */
 type Handle = object
 
-interface NativeLmdb {
+/** The operations of a transaction, each with the store as its first argument. */
+type NativeTxn = {
+  [Name in keyof KeyTxn as `lmdb${Capitalize<Name>}`]: (
+    store: Handle,
+    ...rest: Parameters<KeyTxn[Name]>
+  ) => ReturnType<KeyTxn[Name]>
+}
+
+interface NativeLmdb extends Omit<NativeTxn, 'lmdbRange'> {
   lmdbOpen(folder: string, mapBytes: number): Handle
   lmdbClose(store: Handle): void
   lmdbBegin(store: Handle): void
   lmdbCommit(store: Handle): void
   lmdbAbort(store: Handle): void
-  lmdbGet(store: Handle, key: Uint8Array): Uint8Array | undefined
-  lmdbPut(store: Handle, key: Uint8Array, value: Uint8Array): void
-  lmdbRemove(store: Handle, key: Uint8Array): boolean
+  /** Keys and values in turn. */
   lmdbRange(store: Handle, from: Uint8Array, to: Uint8Array, limit: number): Uint8Array[]
-  lmdbRemoveRange(store: Handle, from: Uint8Array, to: Uint8Array, limit: number): number
-  lmdbUpsertKeys(store: Handle, prefix: Uint8Array, run: KeyRun, segment: number): Uint32Array
-  lmdbMoveKeys(
-    store: Handle,
-    prefix: Uint8Array,
-    run: KeyRun,
-    segment: number,
-    replaced: Uint32Array,
-  ): MovedKeys
-  lmdbLookupKeys(store: Handle, prefix: Uint8Array, run: KeyRun): Uint32Array
-  lmdbCountRange(store: Handle, from: Uint8Array, to: Uint8Array): number
 }
 
 /**

@@ -35,6 +35,15 @@ int read_place(const MDB_val& value, Place* place) {
   return 0;
 }
 
+// Finds the value of a key and the place in it: NOWHERE twice where the key is not there. Returns 0
+// or LMDB's error.
+int find_place(MDB_cursor* cursor, MDB_val* key, MDB_val* value, Place* place) {
+  *place = {NOWHERE, NOWHERE};
+  const int rc = mdb_cursor_get(cursor, key, value, MDB_SET);
+  if (rc == MDB_NOTFOUND) return 0;
+  return rc != 0 ? rc : read_place(*value, place);
+}
+
 // Arguments 1 and 2 of every loop: the keys' prefix and the run. Throws where they are not.
 bool prefix_and_run(napi_env env, napi_value* arguments, const char* usage, MDB_val* prefix, KeyRun* run) {
   void* data;
@@ -82,113 +91,79 @@ int erase(MDB_cursor* cursor, MDB_val key, std::vector<Place>* superseded) {
   return rc != 0 ? rc : mdb_cursor_del(cursor, 0);
 }
 
+// Points a key at its row. `version` is null in a run without versions.
+int set_place(MDB_cursor* cursor, MDB_val key, uint32_t segment, int32_t word, const uint8_t* version,
+              std::vector<Place>* superseded) {
+  const bool is_after_delete = word < 0;
+  const int32_t row = is_after_delete ? after_delete(word) : word;
+  RankedPlace entry{{segment, static_cast<uint32_t>(row)}, {}};
+  if (version != nullptr) memcpy(entry.version, version, VERSION_BYTES);
+  const size_t bytes = version == nullptr ? sizeof(Place) : sizeof entry;
+  MDB_val value{bytes, &entry};
+  int rc = mdb_cursor_put(cursor, &key, &value, MDB_NOOVERWRITE);
+  if (rc != MDB_KEYEXIST) return rc;
+  // LMDB has set `value` to the old one.
+  if (version != nullptr) {
+    if (value.mv_size != sizeof entry) return MDB_CORRUPTED;
+    const uint8_t* old_version = static_cast<const uint8_t*>(value.mv_data) + sizeof(Place);
+    if (!is_after_delete && memcmp(version, old_version, VERSION_BYTES) < 0) {
+      superseded->push_back(entry.place);
+      return 0;
+    }
+  }
+  rc = collect(value, superseded);
+  if (rc != 0) return rc;
+  value = MDB_val{bytes, &entry};
+  return mdb_cursor_put(cursor, &key, &value, MDB_CURRENT);
+}
+
 // Puts or deletes each key and collects the places that keys pointed to before. A new key costs one
 // search (put with NOOVERWRITE). A known key costs the same search and an overwrite in place.
 //
 // In a run with versions a row whose version is below that of the key's row does not get the key:
 // its own place is collected. A row that follows a delete of its key always gets it.
-class Upsert {
- public:
-  Upsert(MDB_cursor* cursor, uint32_t segment) : cursor_(cursor), segment_(segment) {}
-
-  // Returns 0 or LMDB's error. `superseded` gets every place that the head of the class names.
-  int all(const MDB_val& prefix, const KeyRun& run, std::vector<Place>* superseded) {
-    const uint8_t* version = run.versions;
-    return each_key(prefix, run, [&](const MDB_val& key, int32_t word) {
-      const uint8_t* const own = version;
-      if (own != nullptr) version += VERSION_BYTES;
-      return word == -1 ? erase(cursor_, key, superseded) : set(key, word, own, superseded);
-    });
-  }
-
- private:
-  // `version` is null in a run without versions.
-  int set(MDB_val key, int32_t word, const uint8_t* version, std::vector<Place>* superseded) {
-    const bool is_after_delete = word < 0;
-    const int32_t row = is_after_delete ? after_delete(word) : word;
-    RankedPlace entry{{segment_, static_cast<uint32_t>(row)}, {}};
-    if (version != nullptr) memcpy(entry.version, version, VERSION_BYTES);
-    const size_t bytes = version == nullptr ? sizeof(Place) : sizeof entry;
-    MDB_val value{bytes, &entry};
-    int rc = mdb_cursor_put(cursor_, &key, &value, MDB_NOOVERWRITE);
-    if (rc != MDB_KEYEXIST) return rc;
-    // LMDB has set `value` to the old one.
-    if (version != nullptr) {
-      if (value.mv_size != sizeof entry) return MDB_CORRUPTED;
-      const uint8_t* old_version = static_cast<const uint8_t*>(value.mv_data) + sizeof(Place);
-      if (!is_after_delete && memcmp(version, old_version, VERSION_BYTES) < 0) {
-        superseded->push_back(entry.place);
-        return 0;
-      }
-    }
-    rc = collect(value, superseded);
-    if (rc != 0) return rc;
-    value = MDB_val{bytes, &entry};
-    return mdb_cursor_put(cursor_, &key, &value, MDB_CURRENT);
-  }
-
-  MDB_cursor* cursor_;
-  uint32_t segment_;
-};
+//
+// Returns 0 or LMDB's error.
+int upsert_all(MDB_cursor* cursor, const MDB_val& prefix, const KeyRun& run, uint32_t segment,
+               std::vector<Place>* superseded) {
+  const uint8_t* version = run.versions;
+  return each_key(prefix, run, [&](const MDB_val& key, int32_t word) {
+    const uint8_t* const own = version;
+    if (own != nullptr) version += VERSION_BYTES;
+    return word == -1 ? erase(cursor, key, superseded) : set_place(cursor, key, segment, word, own, superseded);
+  });
+}
 
 // Moves each key that points into a replaced segment to its new row, or deletes it. A key that
-// points elsewhere stays: its row was updated or deleted meanwhile, and the copy of that row is
-// reported. The number of keys found in each replaced segment is reported too, so that the caller
-// can compare it with the segment's rows.
-class Move {
- public:
-  Move(MDB_cursor* cursor, uint32_t segment, const Array<uint32_t>& replaced)
-      : cursor_(cursor),
-        segment_(segment),
-        replaced_(replaced.data),
-        replaced_end_(replaced.data + replaced.size),
-        found_(replaced.size) {}
-
-  // Parallel to `replaced`: how many keys pointed into it.
-  const std::vector<uint32_t>& found() const { return found_; }
-
-  // Returns 0 or LMDB's error. `superseded` gets the rows of `segment_` whose keys point elsewhere.
-  int all(const MDB_val& prefix, const KeyRun& run, std::vector<uint32_t>* superseded) {
-    return each_key(prefix, run, [&](const MDB_val& key, int32_t row) { return one(key, row, superseded); });
-  }
-
- private:
-  int one(MDB_val key, int32_t row, std::vector<uint32_t>* superseded) {
+// points elsewhere stays: its row was updated or deleted meanwhile, and `superseded` gets the copy
+// of that row. `found` is parallel to `replaced`: how many keys pointed into it, so that the caller
+// can compare it with the segment's rows. Returns 0 or LMDB's error.
+int move_all(MDB_cursor* cursor, const MDB_val& prefix, const KeyRun& run, uint32_t segment,
+             const Array<uint32_t>& replaced, std::vector<uint32_t>* superseded, std::vector<uint32_t>* found) {
+  const uint32_t *const begin = replaced.data, *const end = begin + replaced.size;
+  found->assign(replaced.size, 0);
+  return each_key(prefix, run, [&](MDB_val key, int32_t row) {
     MDB_val value;
     Place now;
-    int rc = mdb_cursor_get(cursor_, &key, &value, MDB_SET);
-    if (rc != 0 && rc != MDB_NOTFOUND) return rc;
-    const bool is_there = rc == 0;
-    if (is_there && (rc = read_place(value, &now)) != 0) return rc;
-    const size_t at = is_there ? index_in_replaced(now.segment) : found_.size();
-    if (at == found_.size()) {
+    const int rc = find_place(cursor, &key, &value, &now);
+    if (rc != 0) return rc;
+    const uint32_t* const at = std::lower_bound(begin, end, now.segment);
+    if (at == end || *at != now.segment) {
       if (row >= 0) superseded->push_back(static_cast<uint32_t>(row));
       return 0;
     }
-    found_[at] += 1;
-    if (row < 0) return mdb_cursor_del(cursor_, 0);
+    (*found)[static_cast<size_t>(at - begin)] += 1;
+    if (row < 0) return mdb_cursor_del(cursor, 0);
     // A version stays as it is.
     uint8_t moved[sizeof(RankedPlace)];
     if (value.mv_size > sizeof moved) return MDB_CORRUPTED;
     memcpy(moved, value.mv_data, value.mv_size);
-    const Place place{segment_, static_cast<uint32_t>(row)};
+    const Place place{segment, static_cast<uint32_t>(row)};
     memcpy(moved, &place, sizeof place);
     value.mv_data = moved;
-    return mdb_cursor_put(cursor_, &key, &value, MDB_CURRENT);
-  }
-
-  // The number of replaced segments where `segment` is none of them.
-  size_t index_in_replaced(uint32_t segment) const {
-    const uint32_t* at = std::lower_bound(replaced_, replaced_end_, segment);
-    return at != replaced_end_ && *at == segment ? static_cast<size_t>(at - replaced_) : found_.size();
-  }
-
-  MDB_cursor* cursor_;
-  uint32_t segment_;
-  const uint32_t* replaced_;
-  const uint32_t* replaced_end_;
-  std::vector<uint32_t> found_;
-};
+    return mdb_cursor_put(cursor, &key, &value, MDB_CURRENT);
+  });
+}
 
 napi_value moved_keys(napi_env env, std::vector<uint32_t>* superseded, const std::vector<uint32_t>& found) {
   std::sort(superseded->begin(), superseded->end());
@@ -206,12 +181,10 @@ napi_value moved_keys(napi_env env, std::vector<uint32_t>* superseded, const std
 int look_up(MDB_cursor* cursor, const MDB_val& prefix, const KeyRun& run, std::vector<Place>* places) {
   return each_key(prefix, run, [&](MDB_val key, int32_t) {
     MDB_val value;
-    Place place{NOWHERE, NOWHERE};
-    int rc = mdb_cursor_get(cursor, &key, &value, MDB_SET);
-    if (rc != 0 && rc != MDB_NOTFOUND) return rc;
-    if (rc == 0 && (rc = read_place(value, &place)) != 0) return rc;
-    places->push_back(place);
-    return 0;
+    Place place;
+    const int rc = find_place(cursor, &key, &value, &place);
+    if (rc == 0) places->push_back(place);
+    return rc;
   });
 }
 
@@ -219,11 +192,8 @@ int look_up(MDB_cursor* cursor, const MDB_val& prefix, const KeyRun& run, std::v
 
 // lmdbUpsertKeys(store, prefix, run, segment): Uint32Array of (segment, row), sorted: where keys
 // pointed before, and in a run with versions the rows that did not get their key.
-napi_value upsert_keys(napi_env env, napi_callback_info info) {
+napi_value upsert_keys(napi_env env, Store* store, napi_value* arguments) {
   const char* usage = "lmdbUpsertKeys takes a store, a prefix, a key run and a segment";
-  napi_value arguments[4];
-  Store* store = writing(env, info, 4, arguments);
-  if (store == nullptr) return nullptr;
   MDB_val prefix;
   uint32_t segment;
   KeyRun run;
@@ -231,7 +201,7 @@ napi_value upsert_keys(napi_env env, napi_callback_info info) {
   if (!prefix_and_run(env, arguments, usage, &prefix, &run)) return nullptr;
   std::vector<Place> superseded;
   const int rc =
-      with_cursor(store, [&](MDB_cursor* cursor) { return Upsert(cursor, segment).all(prefix, run, &superseded); });
+      with_cursor(store, [&](MDB_cursor* cursor) { return upsert_all(cursor, prefix, run, segment, &superseded); });
   if (rc != 0) return throw_lmdb(env, rc);
   std::sort(superseded.begin(), superseded.end(), [](const Place& a, const Place& b) {
     return a.segment != b.segment ? a.segment < b.segment : a.row < b.row;
@@ -242,11 +212,8 @@ napi_value upsert_keys(napi_env env, napi_callback_info info) {
 // lmdbMoveKeys(store, prefix, run, segment, replaced): {superseded, found}. `replaced` is a sorted
 // Uint32Array of segments. `superseded` is a sorted Uint32Array of rows in `segment`. `found` is a
 // Uint32Array parallel to `replaced`.
-napi_value move_keys(napi_env env, napi_callback_info info) {
+napi_value move_keys(napi_env env, Store* store, napi_value* arguments) {
   const char* usage = "lmdbMoveKeys takes a store, a prefix, a key run, a segment and sorted segments";
-  napi_value arguments[5];
-  Store* store = writing(env, info, 5, arguments);
-  if (store == nullptr) return nullptr;
   MDB_val prefix;
   uint32_t segment;
   Array<uint32_t> replaced;
@@ -258,20 +225,14 @@ napi_value move_keys(napi_env env, napi_callback_info info) {
   if (!prefix_and_run(env, arguments, usage, &prefix, &run)) return nullptr;
   std::vector<uint32_t> superseded, found;
   const int rc = with_cursor(store, [&](MDB_cursor* cursor) {
-    Move move(cursor, segment, replaced);
-    const int moved = move.all(prefix, run, &superseded);
-    found = move.found();
-    return moved;
+    return move_all(cursor, prefix, run, segment, replaced, &superseded, &found);
   });
   return rc != 0 ? throw_lmdb(env, rc) : moved_keys(env, &superseded, found);
 }
 
 // lmdbLookupKeys(store, prefix, run): Uint32Array of (segment, row) per key, NOWHERE twice where it
 // is not there.
-napi_value lookup_keys(napi_env env, napi_callback_info info) {
-  napi_value arguments[3];
-  Store* store = writing(env, info, 3, arguments);
-  if (store == nullptr) return nullptr;
+napi_value lookup_keys(napi_env env, Store* store, napi_value* arguments) {
   MDB_val prefix;
   KeyRun run;
   if (!prefix_and_run(env, arguments, "lmdbLookupKeys takes a store, a prefix and a key run", &prefix, &run))

@@ -10,20 +10,8 @@
 
 #include "key_store.h"
 
-static const char* code_of(int rc) {
-  switch (rc) {
-    case MDB_MAP_FULL: return "MDB_MAP_FULL";
-    case MDB_CORRUPTED: return "MDB_CORRUPTED";
-    case MDB_PAGE_NOTFOUND: return "MDB_PAGE_NOTFOUND";
-    case MDB_VERSION_MISMATCH: return "MDB_VERSION_MISMATCH";
-    case MDB_INVALID: return "MDB_INVALID";
-    case MDB_PANIC: return "MDB_PANIC";
-    case MDB_BAD_TXN: return "MDB_BAD_TXN";
-    case MDB_TXN_FULL: return "MDB_TXN_FULL";
-    case MDB_BAD_VALSIZE: return "MDB_BAD_VALSIZE";
-    default: return rc > 0 ? "SYSTEM" : "MDB_ERROR";
-  }
-}
+// The message names every error. Callers compare only this code.
+static const char* code_of(int rc) { return rc == MDB_PANIC ? "MDB_PANIC" : "LMDB"; }
 
 // Commits and frees `txn` in every case. This liblmdb reports a transaction without changes as
 // MDB_EMPTY_TXN.
@@ -57,17 +45,17 @@ static Store* store_of(napi_env env, napi_value value) {
   return static_cast<Store*>(data);
 }
 
-// The store with a transaction open, or nullptr and a thrown error.
-Store* writing(napi_env env, napi_callback_info info, size_t wanted, napi_value* arguments) {
-  size_t count = wanted;
+// A function of JavaScript with `count` arguments. The first one is a store with a transaction
+// open.
+template <size_t count, napi_value (*body)(napi_env, Store*, napi_value*)>
+static napi_value in_transaction(napi_env env, napi_callback_info info) {
+  size_t given = count;
+  napi_value arguments[count];
   Store* store = nullptr;
-  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) == napi_ok && count == wanted)
+  if (napi_get_cb_info(env, info, &given, arguments, nullptr, nullptr) == napi_ok && given == count)
     store = store_of(env, arguments[0]);
-  if (store == nullptr || store->txn == nullptr) {
-    throw_usage(env, "the key store has no open transaction");
-    return nullptr;
-  }
-  return store;
+  if (store == nullptr || store->txn == nullptr) return throw_usage(env, "the key store has no open transaction");
+  return body(env, store, arguments);
 }
 
 static void close_store(Store* store) {
@@ -157,10 +145,7 @@ static bool is_broken(MDB_env* env) {
 
 // lmdbCommit(store): durable when it returns. An error other than MDB_PANIC means that nothing was
 // written. MDB_PANIC means that the outcome is unknown.
-static napi_value commit(napi_env env, napi_callback_info info) {
-  napi_value arguments[1];
-  Store* store = writing(env, info, 1, arguments);
-  if (store == nullptr) return nullptr;
+static napi_value commit(napi_env env, Store* store, napi_value*) {
   MDB_txn* txn = store->txn;
   store->txn = nullptr;
   const int rc = commit_txn(txn);
@@ -168,10 +153,7 @@ static napi_value commit(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-static napi_value abort_txn(napi_env env, napi_callback_info info) {
-  napi_value arguments[1];
-  Store* store = writing(env, info, 1, arguments);
-  if (store == nullptr) return nullptr;
+static napi_value abort_txn(napi_env env, Store* store, napi_value*) {
   mdb_txn_abort(store->txn);
   store->txn = nullptr;
   return nullptr;
@@ -182,10 +164,7 @@ static napi_value copy_bytes(napi_env env, const MDB_val& value) {
 }
 
 // lmdbGet(store, key): Uint8Array | undefined, a copy.
-static napi_value get(napi_env env, napi_callback_info info) {
-  napi_value arguments[2];
-  Store* store = writing(env, info, 2, arguments);
-  if (store == nullptr) return nullptr;
+static napi_value get(napi_env env, Store* store, napi_value* arguments) {
   MDB_val key, value;
   if (!bytes_of(env, arguments[1], &key)) return throw_usage(env, "a key is a Uint8Array");
   const int rc = mdb_get(store->txn, store->dbi, &key, &value);
@@ -193,10 +172,7 @@ static napi_value get(napi_env env, napi_callback_info info) {
   return rc == 0 ? copy_bytes(env, value) : throw_lmdb(env, rc);
 }
 
-static napi_value put(napi_env env, napi_callback_info info) {
-  napi_value arguments[3];
-  Store* store = writing(env, info, 3, arguments);
-  if (store == nullptr) return nullptr;
+static napi_value put(napi_env env, Store* store, napi_value* arguments) {
   MDB_val key, value;
   if (!bytes_of(env, arguments[1], &key) || !bytes_of(env, arguments[2], &value))
     return throw_usage(env, "a key and a value are Uint8Arrays");
@@ -205,10 +181,8 @@ static napi_value put(napi_env env, napi_callback_info info) {
 }
 
 // lmdbRemove(store, key): boolean: true where the key was there.
-static napi_value remove_key(napi_env env, napi_callback_info info) {
-  napi_value arguments[2], result;
-  Store* store = writing(env, info, 2, arguments);
-  if (store == nullptr) return nullptr;
+static napi_value remove_key(napi_env env, Store* store, napi_value* arguments) {
+  napi_value result;
   MDB_val key;
   if (!bytes_of(env, arguments[1], &key)) return throw_usage(env, "a key is a Uint8Array");
   const int rc = mdb_del(store->txn, store->dbi, &key, nullptr);
@@ -255,11 +229,10 @@ static bool read_limit(napi_env env, napi_value value, uint32_t* limit) {
 }
 
 // lmdbRange(store, from, to, limit): [key, value, key, value, …], copies, ascending.
-static napi_value range(napi_env env, napi_callback_info info) {
-  napi_value arguments[4], result;
+static napi_value range(napi_env env, Store* store, napi_value* arguments) {
+  napi_value result;
   uint32_t limit, found = 0;
-  Store* store = writing(env, info, 4, arguments);
-  if (store == nullptr || !read_limit(env, arguments[3], &limit)) return nullptr;
+  if (!read_limit(env, arguments[3], &limit)) return nullptr;
   napi_create_array(env, &result);
   const bool ok = visit_range(env, store, arguments, limit, [&](MDB_cursor*, const MDB_val& key, const MDB_val& value) {
     napi_set_element(env, result, found++, copy_bytes(env, key));
@@ -270,11 +243,10 @@ static napi_value range(napi_env env, napi_callback_info info) {
 }
 
 // lmdbRemoveRange(store, from, to, limit): the number of removed entries, at most `limit`.
-static napi_value remove_range(napi_env env, napi_callback_info info) {
-  napi_value arguments[4], result;
+static napi_value remove_range(napi_env env, Store* store, napi_value* arguments) {
+  napi_value result;
   uint32_t limit, removed = 0;
-  Store* store = writing(env, info, 4, arguments);
-  if (store == nullptr || !read_limit(env, arguments[3], &limit)) return nullptr;
+  if (!read_limit(env, arguments[3], &limit)) return nullptr;
   const bool ok = visit_range(env, store, arguments, limit, [&](MDB_cursor* cursor, const MDB_val&, const MDB_val&) {
     const int rc = mdb_cursor_del(cursor, 0);
     if (rc == 0) removed++;
@@ -286,10 +258,8 @@ static napi_value remove_range(napi_env env, napi_callback_info info) {
 }
 
 // lmdbCountRange(store, from, to): the number of entries with from ≤ key < to.
-static napi_value count_range(napi_env env, napi_callback_info info) {
-  napi_value arguments[3], result;
-  Store* store = writing(env, info, 3, arguments);
-  if (store == nullptr) return nullptr;
+static napi_value count_range(napi_env env, Store* store, napi_value* arguments) {
+  napi_value result;
   double count = 0;
   const bool ok = visit_range(env, store, arguments, UINT64_MAX, [&](MDB_cursor*, const MDB_val&, const MDB_val&) {
     count++;
@@ -304,16 +274,16 @@ void init_keys(napi_env env, napi_value exports) {
   add_function(env, exports, "lmdbOpen", open);
   add_function(env, exports, "lmdbClose", close);
   add_function(env, exports, "lmdbBegin", begin);
-  add_function(env, exports, "lmdbCommit", commit);
-  add_function(env, exports, "lmdbAbort", abort_txn);
-  add_function(env, exports, "lmdbGet", get);
-  add_function(env, exports, "lmdbPut", put);
-  add_function(env, exports, "lmdbRemove", remove_key);
-  add_function(env, exports, "lmdbRange", range);
-  add_function(env, exports, "lmdbRemoveRange", remove_range);
-  add_function(env, exports, "lmdbUpsertKeys", upsert_keys);
-  add_function(env, exports, "lmdbMoveKeys", move_keys);
-  add_function(env, exports, "lmdbLookupKeys", lookup_keys);
-  add_function(env, exports, "lmdbCountRange", count_range);
+  add_function(env, exports, "lmdbCommit", in_transaction<1, commit>);
+  add_function(env, exports, "lmdbAbort", in_transaction<1, abort_txn>);
+  add_function(env, exports, "lmdbGet", in_transaction<2, get>);
+  add_function(env, exports, "lmdbPut", in_transaction<3, put>);
+  add_function(env, exports, "lmdbRemove", in_transaction<2, remove_key>);
+  add_function(env, exports, "lmdbRange", in_transaction<4, range>);
+  add_function(env, exports, "lmdbRemoveRange", in_transaction<4, remove_range>);
+  add_function(env, exports, "lmdbUpsertKeys", in_transaction<4, upsert_keys>);
+  add_function(env, exports, "lmdbMoveKeys", in_transaction<5, move_keys>);
+  add_function(env, exports, "lmdbLookupKeys", in_transaction<3, lookup_keys>);
+  add_function(env, exports, "lmdbCountRange", in_transaction<3, count_range>);
   add_function(env, exports, "segmentKeyRun", segment_key_run);
 }

@@ -39,9 +39,10 @@ struct RankedPlace {
 napi_value throw_lmdb(napi_env env, int rc);
 napi_value throw_usage(napi_env env, const char* what);
 bool bytes_of(napi_env env, napi_value value, MDB_val* into);
-Store* writing(napi_env env, napi_callback_info info, size_t wanted, napi_value* arguments);
 
-napi_value upsert_keys(napi_env env, napi_callback_info info);      // key_loops.cpp
-napi_value move_keys(napi_env env, napi_callback_info info);        // key_loops.cpp
-napi_value lookup_keys(napi_env env, napi_callback_info info);      // key_loops.cpp
+// key_loops.cpp, each with a store whose transaction is open
+napi_value upsert_keys(napi_env env, Store* store, napi_value* arguments);
+napi_value move_keys(napi_env env, Store* store, napi_value* arguments);
+napi_value lookup_keys(napi_env env, Store* store, napi_value* arguments);
+
 napi_value segment_key_run(napi_env env, napi_callback_info info);  // segment_keys.cpp
