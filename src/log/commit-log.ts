@@ -32,7 +32,7 @@ import { firstFileBytes, logFileName, type Spare } from './log-folder.ts'
 import type { LogCalls, LogEvents, LogThreadData, RecoveredState } from './log-thread.ts'
 import type { CommitStats, LogState, PinnedLog, Span } from './log-types.ts'
 import { type GenerationFile, type NoRoom, roomOfFile, spanBytes, type Written } from './log-writer.ts'
-import type { ReleasedFiles, SpareCalls, SpareEvents } from './spare-thread.ts'
+import type { SpareCalls, SpareEvents } from './spare-thread.ts'
 
 /** An append until it is answered. Without spans it only asks for a sync. */
 interface Waiting {
@@ -51,7 +51,6 @@ export interface CommitThreads {
   readonly spare: Pick<Thread<SpareCalls, SpareEvents>, 'tell' | 'listen' | 'stop'>
 }
 
-/** The commit stage over a recovered log. */
 export class Commit {
   /** Called on every change of state. */
   onState: (state: LogState) => void = () => {}
@@ -60,7 +59,9 @@ export class Commit {
 
   readonly #threads: CommitThreads
   readonly #durability: LogThreadData['durability']
-  readonly #files: LogFiles
+  readonly #generation: number
+  /** The log's files, as the log thread's answers tell of them. */
+  readonly #files: GenerationFile[]
   #state: LogState = 'open'
   #refusal: Unavailable | undefined
   #nextSequence: number
@@ -94,7 +95,8 @@ export class Commit {
     this.#threads = threads
     this.#durability = options.durability
     this.#smallestFileBytes = firstFileBytes(options.fileBytesMax)
-    this.#files = new LogFiles(state.summary.generation, state.files)
+    this.#generation = state.summary.generation
+    this.#files = [...state.files]
     this.#nextSequence = state.summary.lastSequence + 1
     this.#syncedSequence = state.summary.lastSequence
     this.#spares = state.spares.map(({ bytes }) => bytes)
@@ -173,12 +175,25 @@ export class Commit {
     })
   }
 
-  /** Lets files go whose records all stand below `belowSequence`. They are recycled or removed. */
+  /**
+   * Lets files go whose records all stand below `belowSequence`, but never the newest file. They are
+   * recycled or removed.
+   */
   release(belowSequence: number): void {
     this.#releaseBelow = Math.max(this.#releaseBelow, belowSequence)
     if (this.#pins > 0 || this.#state === 'poisoned' || this.#state === 'stopped') return
-    const gone = this.#files.takeBelow(belowSequence, this.#syncedSequence)
-    if (gone !== undefined) this.#threads.spare.tell('release', gone)
+    let gone = 0
+    while (gone + 1 < this.#files.length && this.#files[gone + 1]!.firstSequence <= belowSequence) gone += 1
+    if (gone === 0) return
+    const names = this.#files.splice(0, gone).map(({ position }) => logFileName(this.#generation, position))
+    const generation = this.#generation
+    const header = { generation, position: this.#first.position, lastSequence: this.#syncedSequence }
+    this.#threads.spare.tell('release', { header, names })
+  }
+
+  /** The file with which the log begins. */
+  get #first(): GenerationFile {
+    return must(this.#files[0], 'the newest log file')
   }
 
   /**
@@ -189,7 +204,7 @@ export class Commit {
     this.#pins += 1
     let isPinned = true
     return {
-      span: { ...this.#files.first, lastSequence: this.#syncedSequence },
+      span: { generation: this.#generation, ...this.#first, lastSequence: this.#syncedSequence },
       release: () => {
         assert(isPinned, 'a pin is released once')
         isPinned = false
@@ -204,7 +219,7 @@ export class Commit {
       state: this.#state,
       queuedBytes: this.#queuedBytes,
       queuedSpans: this.#queue.reduce((sum, waiting) => sum + waiting.spans.length, 0),
-      files: this.#files.count,
+      files: this.#files.length,
       lastSequence: this.#nextSequence - 1,
     }
   }
@@ -293,7 +308,7 @@ export class Commit {
   /** A spare became the newest file of the log. */
   #rolled(file: Written['rolled']): void {
     if (file === undefined) return
-    this.#files.add({ position: file.position, firstSequence: file.firstSequence })
+    this.#files.push({ position: file.position, firstSequence: file.firstSequence })
     this.#spares.shift()
     this.#threads.spare.tell('taken', file.spare)
     this.#updateDiskFull()
@@ -406,52 +421,6 @@ export class Commit {
     this.#state = state
     this.#refusal = refusal
     this.onState(state)
-  }
-}
-
-/**
- * The log's files, as the main thread knows them from the log thread's answers. The spare thread
- * removes them.
- */
-class LogFiles {
-  readonly #generation: number
-  #files: GenerationFile[]
-
-  constructor(generation: number, files: readonly GenerationFile[]) {
-    this.#generation = generation
-    this.#files = [...files]
-  }
-
-  get count(): number {
-    return this.#files.length
-  }
-
-  /** The file with which the log begins. */
-  get first(): GenerationFile & { readonly generation: number } {
-    return { ...must(this.#files[0], 'the newest log file'), generation: this.#generation }
-  }
-
-  /** Adds a file that the log thread has begun. */
-  add(file: GenerationFile): void {
-    this.#files.push(file)
-  }
-
-  /**
-   * Takes the files whose records are all below `belowSequence` off the list, but never the newest
-   * file.
-   * @returns their names and the new log header; undefined where there are none
-   */
-  takeBelow(belowSequence: number, syncedSequence: number): ReleasedFiles | undefined {
-    let gone = 0
-    while (gone + 1 < this.#files.length && this.#files[gone + 1]!.firstSequence <= belowSequence) gone += 1
-    if (gone === 0) return undefined
-    const names = this.#files.slice(0, gone).map(file => logFileName(this.#generation, file.position))
-    this.#files = this.#files.slice(gone)
-    const first = must(this.#files[0], 'the newest log file')
-    return {
-      header: { generation: this.#generation, position: first.position, lastSequence: syncedSequence },
-      names,
-    }
   }
 }
 

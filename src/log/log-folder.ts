@@ -49,7 +49,6 @@ export interface LogHeader {
   readonly lastSequence: number
 }
 
-/** The header of one log file. */
 export interface LogFileHeader {
   readonly salt: number
   /** Grows by at least one with each start. */
@@ -62,7 +61,6 @@ export interface LogFileHeader {
   readonly fileBytes: number
 }
 
-/** Path of the log header. */
 export function logHeaderPath(folder: string): string {
   return join(folder, LOG_HEADER_NAME)
 }

@@ -32,7 +32,6 @@ export interface LogThreadData {
 
 /** A recovered log, as the main thread needs to know it. */
 export interface RecoveredState extends Omit<RecoveredLog, 'generation'> {
-  /** The files of its generation. */
   readonly files: readonly GenerationFile[]
 }
 
@@ -59,7 +58,6 @@ export interface LogEvents {
   noRoom(refused: NoRoom): void
   /** After noRoom: there is room again. */
   roomAgain(): void
-  /** The log is poisoned. */
   failed(error: WireError): void
 }
 

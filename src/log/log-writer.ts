@@ -228,7 +228,6 @@ export class Generation {
     this.#dirty = false
   }
 
-  /** Syncs and closes the open file. */
   close(): void {
     if (this.#open === undefined) return
     this.sync()

@@ -1,7 +1,7 @@
 /** Starts the two threads of the commit stage, and recovers the log through the first of them. */
 import { startThread } from '../util/thread-kit.ts'
 import { Commit, type CommitThreads } from './commit-log.ts'
-import type { LogCalls, LogEvents, LogThreadData, RecoveredState } from './log-thread.ts'
+import type { LogCalls, LogEvents, LogThreadData } from './log-thread.ts'
 import type { RecoverOptions } from './log-types.ts'
 import type { RecoveredSummary } from './recover-log.ts'
 import type { SpareCalls, SpareEvents } from './spare-thread.ts'
@@ -65,27 +65,21 @@ export interface LogThreads {
 export async function openOver(
   { log, startSpare }: LogThreads,
   data: LogThreadData,
-  recover: RecoverOptions,
+  { flushed, replay }: RecoverOptions,
   reading?: Promise<void>,
 ): Promise<OpenedLog> {
   try {
     await reading
-    const state = await recoverOver(log, recover)
-    return { summary: state.summary, commit: new Commit({ log, spare: startSpare() }, data, state) }
+    let step = await log.call('recover', flushed)
+    while ('chunk' in step) {
+      await replay(step.chunk)
+      step = await log.call('replayed', undefined)
+    }
+    const { recovered } = step
+    const commit = new Commit({ log, spare: startSpare() }, data, recovered)
+    return { summary: recovered.summary, commit }
   } catch (error) {
     await log.terminate()
     throw error
   }
-}
-
-async function recoverOver(
-  log: CommitThreads['log'],
-  { flushed, replay }: RecoverOptions,
-): Promise<RecoveredState> {
-  let step = await log.call('recover', flushed)
-  while ('chunk' in step) {
-    await replay(step.chunk)
-    step = await log.call('replayed', undefined)
-  }
-  return step.recovered
 }

@@ -49,7 +49,6 @@ export interface LogEnd {
   readonly torn: boolean
 }
 
-/** A log file in memory. */
 export interface LoadedFile extends RecordBytes {
   readonly header: LogFileHeader
 }

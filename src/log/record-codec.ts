@@ -71,7 +71,6 @@ const KIND_NAMES: Readonly<Record<number, keyof typeof RECORD_KIND>> = {
   [RECORD_KIND.stop]: 'stop',
 }
 
-/** A DataView over the same bytes. */
 export function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }

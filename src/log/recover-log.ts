@@ -32,7 +32,6 @@ import {
   type OpenedFolder,
   readLogFolder,
   type Spare,
-  spareFileName,
   writeLogHeader,
 } from './log-folder.ts'
 import type { RecoverOptions } from './log-types.ts'
@@ -71,7 +70,6 @@ interface LogRead {
   readonly isAllCached: boolean
 }
 
-/** The requests of one pool in the log. */
 interface PoolRequests {
   readonly first: Pick<ReadRecord, 'sequence' | 'file' | 'fileOffset'>
   lastSequence: number
@@ -92,7 +90,6 @@ interface RecoverLogOptions extends RecoverOptions {
 
 /** The outcome of a recovery, for the operator and for the commit stage. */
 export interface RecoveredSummary {
-  /** Number of the new generation. */
   readonly generation: number
   readonly lastSequence: number
   readonly replayed: number
@@ -212,9 +209,12 @@ async function recover(options: RecoverLogOptions): Promise<RecoveredLog> {
   const { list, log } = reading
   const hasUnflushed = log !== undefined && checkFlushed(log, flushed)
   const header = reading.header ?? beginLog(disk, folder)
-  const spares = list.spares.map(name => spareAt(disk, folder, name)).filter(fitsIn(fileBytesMax))
+  // None exceeds the setting, and each holds an append.
+  const spares = list.spares
+    .map((name): Spare => ({ name, bytes: disk.size(join(folder, name)) }))
+    .filter(({ bytes }) => bytes >= firstFileBytes(fileBytesMax) && bytes <= fileBytesMax)
   const number = Math.max(header.generation, list.files.at(-1)?.generation ?? 0) + 1
-  spares.push(...recycleLeftovers(options, list, header))
+  removeLeftovers(disk, folder, list, header)
   const generation = new Generation(disk, folder, number)
   // New spares have numbers above all that the start found, so none overwrites another.
   const above = Math.max(SPARE_FILES_MAX, ...list.spares.map(numberOfSpare))
@@ -249,34 +249,14 @@ function beginLog(disk: Disk, folder: string): LogHeader {
   return none
 }
 
-function spareAt(disk: Disk, folder: string, name: string): Spare {
-  return { name, bytes: disk.size(join(folder, name)) }
-}
-
-/** True for files that the log may use: none exceeds the setting, and each holds an append. */
-function fitsIn(fileBytesMax: number): (spare: Spare) => boolean {
-  return ({ bytes }) => bytes >= firstFileBytes(fileBytesMax) && bytes <= fileBytesMax
-}
-
 /**
- * Makes spares of the files that an unfinished recovery left, so that a start that fails again and
- * again takes no more room each time. The new generation has a higher number than they have, so
- * their names are not used again.
+ * Removes the files that an unfinished recovery left, so that a start that fails again and again
+ * takes no more room each time. The new generation has a higher number than they have, so their
+ * names are not used again.
  */
-function recycleLeftovers(options: RecoverLogOptions, list: FolderList, header: LogHeader): Spare[] {
-  const { disk, folder, fileBytesMax } = options
-  let number = Math.max(SPARE_FILES_MAX, ...list.spares.map(numberOfSpare)) + 1
-  const recycled: Spare[] = []
-  for (const { generation, name } of list.files) {
-    if (generation <= header.generation) continue
-    const leftover = spareAt(disk, folder, name)
-    if (!fitsIn(fileBytesMax)(leftover)) continue
-    number += 1
-    const spare = { ...leftover, name: spareFileName(number) }
-    disk.rename(join(folder, name), join(folder, spare.name))
-    recycled.push(spare)
-  }
-  return recycled
+function removeLeftovers(disk: Disk, folder: string, list: FolderList, header: LogHeader): void {
+  for (const { generation, name } of list.files)
+    if (generation > header.generation) disk.unlink(join(folder, name))
 }
 
 async function replayAndCopy(

@@ -88,7 +88,6 @@ export function tableOf(records: readonly Replayed[]): Pick<ReplayChunk, 'table'
   return { table, files }
 }
 
-/** Number of records in a chunk. */
 export function replayedCount({ table }: ReplayChunk): number {
   return table.length / REPLAYED_WORDS
 }

@@ -33,7 +33,6 @@ interface MissingSequences {
   readonly to: number
 }
 
-/** The outcome of a salvage. */
 export interface Salvage {
   /** Number of posts and deletes that were read. */
   readonly salvaged: number
@@ -79,7 +78,7 @@ export async function planSalvage(options: SalvageOptions): Promise<Salvage> {
 export async function salvageLog(options: SalvageOptions): Promise<Salvage> {
   const { disk, folder, fileBytesMax: bytesMax } = options
   const list = listFolder(disk, folder)
-  const { header } = tryHeader(disk, folder)
+  const header = tryHeader(disk, folder, [])
   const number = Math.max(header?.generation ?? 0, ...list.files.map(file => file.generation)) + 1
   const generation = new Generation(disk, folder, number)
   const above = Math.max(0, ...list.spares.map(numberOfSpare))
@@ -94,8 +93,7 @@ export async function salvageLog(options: SalvageOptions): Promise<Salvage> {
 async function salvage(options: SalvageOptions, sink: Sink): Promise<Salvage> {
   const { disk, folder, flushedSequence } = options
   const places: Damaged[] = []
-  const { header, damage } = tryHeader(disk, folder)
-  if (damage !== undefined) places.push(damage)
+  const header = tryHeader(disk, folder, places)
   let isUnread = false
   let isNewestLoaded = true
   const progress = new Progress(sink, options.isKnown)
@@ -105,7 +103,9 @@ async function salvage(options: SalvageOptions, sink: Sink): Promise<Salvage> {
     const path = join(folder, name)
     const { bytes, damage: unread } = readDamagedFile(disk, path)
     if (unread !== undefined) places.push(unread)
-    const loaded = tryLoad(path, bytes, places)
+    const loaded = attempt(places, (): LoadedFile => {
+      return { path, bytes, view: viewOf(bytes), header: decodeFileHeader(bytes, path) }
+    })
     isUnread ||= unread !== undefined
     isNewestLoaded = loaded !== undefined
     if (loaded === undefined) continue
@@ -125,27 +125,24 @@ async function salvage(options: SalvageOptions, sink: Sink): Promise<Salvage> {
   return { salvaged, missing, mayMissEnd, places, files: [...damaged], lastSequence }
 }
 
-/** The log header, or why it cannot be read. Without a header a salvage reads all log files. */
-function tryHeader(disk: Disk, folder: string): { readonly header?: LogHeader; readonly damage?: Damaged } {
+/** Reads a part of the log; undefined where it is damaged, which `places` then names. */
+function attempt<T>(places: Damaged[], read: () => T): T | undefined {
   try {
-    const header = readLogHeader(disk, folder)
-    if (header !== undefined) return { header }
-    return { damage: new Damaged(logHeaderPath(folder), 0, 'the log header is missing') }
-  } catch (error) {
-    if (error instanceof Damaged) return { damage: error }
-    throw error
-  }
-}
-
-/** The file with its header; undefined where the header is damaged. */
-function tryLoad(path: string, bytes: Uint8Array, places: Damaged[]): LoadedFile | undefined {
-  try {
-    return { path, bytes, view: viewOf(bytes), header: decodeFileHeader(bytes, path) }
+    return read()
   } catch (error) {
     if (!(error instanceof Damaged)) throw error
     places.push(error)
     return undefined
   }
+}
+
+/** The log header. Without one a salvage reads all log files. */
+function tryHeader(disk: Disk, folder: string, places: Damaged[]): LogHeader | undefined {
+  return attempt(places, () => {
+    const header = readLogHeader(disk, folder)
+    if (header !== undefined) return header
+    throw new Damaged(logHeaderPath(folder), 0, 'the log header is missing')
+  })
 }
 
 /** The sequence with which a file begins; undefined where its header is damaged. */
@@ -183,7 +180,7 @@ async function salvageFile(
       offset += 8
       continue
     }
-    const record = tryDecode(file, offset, places)
+    const record = attempt(places, () => decodeRecord(file, offset))
     if (record !== undefined && record.sequence >= next) return
     if (badFrom !== undefined)
       places.push(new Damaged(file.path, badFrom, `no valid record up to byte ${offset}`))
@@ -193,16 +190,6 @@ async function salvageFile(
       await progress.take(record)
       offset += record.recordBytes
     }
-  }
-}
-
-function tryDecode(file: LoadedFile, offset: number, places: Damaged[]): ReadRecord | undefined {
-  try {
-    return decodeRecord(file, offset)
-  } catch (error) {
-    if (!(error instanceof Damaged)) throw error
-    places.push(error)
-    return undefined
   }
 }
 

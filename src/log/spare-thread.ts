@@ -31,7 +31,7 @@ const LOG_FILE_FILLED_SOON_MS = 10_000
 export const SPARE_FILES_MIN = 2
 
 /** Files that left the log, and the header of the log without them. */
-export interface ReleasedFiles {
+interface ReleasedFiles {
   readonly header: LogHeader
   readonly names: readonly string[]
 }
@@ -52,7 +52,6 @@ export interface SpareEvents {
   oldFilesLeft(reason: string): void
 }
 
-/** Serves `port` until it is told to stop. */
 export function serveSpares(port: MessagePort, data: LogThreadData, disk: Disk = realDisk): void {
   const service = new SpareService(data, disk, (name, value) => tell(name, value))
   const tell = serve<SpareCalls, SpareEvents>(
