@@ -22,6 +22,20 @@ import { PLACE_WORDS, PLACES_FIRST_COLUMN, type Places } from './assembler.ts'
 /** Buffers start on a multiple of this, counted from the start of the body. */
 const ALIGN = 64
 
+/** Larger memory does not stay allocated between flushes. */
+const SCRATCH_BYTES_MAX = 96 * 1024 * 1024
+
+/** Memory that the next flush uses again, because fresh pages cost as much as filling them. */
+export class Scratch {
+  #memory = new ArrayBuffer(0)
+
+  of(bytes: number): Uint8Array {
+    if (bytes > SCRATCH_BYTES_MAX) return new Uint8Array(bytes)
+    if (this.#memory.byteLength < bytes) this.#memory = new ArrayBuffer(Math.ceil(bytes * 1.125))
+    return new Uint8Array(this.#memory, 0, bytes)
+  }
+}
+
 /** The places of all buffers in a stream of known size. */
 export interface StreamLayout {
   readonly bytes: number

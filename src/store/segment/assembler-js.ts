@@ -60,7 +60,6 @@ export function rowsOf(entries: readonly MemtableEntry[]): number {
   return rows
 }
 
-/** See Assembler.deduplicate. */
 function deduplicateJs(
   entries: readonly MemtableEntry[],
   keyed: boolean,
@@ -73,7 +72,9 @@ function deduplicateJs(
   if (keyed) {
     const versions = version < 0 ? undefined : readVersions(entries, version)
     const rows = inKeyOrder(readKeys(entries))
-    const winners = versions === undefined ? lastOfEach(rows) : highestOfEach(rows, versions)
+    const winners = groupsOf(rows).map(
+      (group): Winner => (versions === undefined ? group.at(-1)! : highestOf(group, versions)),
+    )
     for (const { row, isDelete } of winners) keep[row] = isDelete ? 0 : 1
     keys = writeRun(winners, keep, deletes)
     if (versions !== undefined) keys = withVersions(keys, keptOf(versions, keep))
@@ -115,26 +116,16 @@ interface Winner extends KeyRow {
   readonly deletedAt?: number
 }
 
-/** The last row of each key. */
-function lastOfEach(sorted: readonly KeyRow[]): Winner[] {
-  return sorted.filter((row, i) => {
-    const next = sorted[i + 1]
-    return next === undefined || Buffer.compare(row.key, next.key) !== 0
-  })
-}
-
-/** The row of the highest version of each key. */
-function highestOfEach(sorted: readonly KeyRow[], versions: Uint8Array): Winner[] {
-  const winners: Winner[] = []
-  let group: KeyRow[] = []
+/** The rows of each key. */
+function groupsOf(sorted: readonly KeyRow[]): KeyRow[][] {
+  const groups: KeyRow[][] = []
   for (const [i, row] of sorted.entries()) {
-    group.push(row)
-    const next = sorted[i + 1]
-    if (next !== undefined && Buffer.compare(row.key, next.key) === 0) continue
-    winners.push(highestOf(group, versions))
-    group = []
+    const before = sorted[i - 1]
+    const isNew = before === undefined || Buffer.compare(row.key, before.key) !== 0
+    if (isNew) groups.push([row])
+    else groups.at(-1)!.push(row)
   }
-  return winners
+  return groups
 }
 
 /** The last row of the highest version since the last delete; that delete where no row follows. */
@@ -237,7 +228,6 @@ function countNulls(validity: Uint8Array, from: number, to: number): number {
   return nulls
 }
 
-/** See Assembler.gather. */
 function gatherJs(
   entries: readonly MemtableEntry[],
   keep: Uint8Array,
@@ -335,7 +325,6 @@ function appendRequests(
   }
 }
 
-/** See Assembler.minMax. */
 function minMaxJs(stream: Uint8Array, column: StreamColumn, rows: number): MinMaxRows {
   return minMaxRows(orderOf(stream, column, rows), rows)
 }

@@ -11,7 +11,6 @@ import type { KeyRun } from '../../format/key-run.ts'
 import { type KernelChoice, tryNative } from '../../util/native.ts'
 import type { MemtableEntry } from '../flush/memtable.ts'
 
-/** The result of `deduplicate`. */
 export interface Deduplicated {
   /** One byte for each row of all entries, deletes included: 1 if the row goes into the segment. */
   readonly keep: Uint8Array

@@ -17,7 +17,7 @@ import { assert } from '../../util/assert.ts'
 import { ROW_GROUP_ROWS } from '../../util/limits.ts'
 import { type KernelChoice, tryNative } from '../../util/native.ts'
 import type { MemtableEntry } from '../flush/memtable.ts'
-import type { HeadOf, StreamLayout } from './arrow-stream.ts'
+import { type HeadOf, Scratch, type StreamLayout } from './arrow-stream.ts'
 import { type NativeEntries, nativeEntries, PLACE_WORDS, PLACES_FIRST_COLUMN } from './assembler.ts'
 
 export interface Encoder {
@@ -66,8 +66,6 @@ interface NativeParquet {
   ): number
 }
 
-/** A larger file gets memory of its own, so the scratch stays small between flushes. */
-const SCRATCH_BYTES_MAX = 96 * 1024 * 1024
 /** Lengths in a page's header are 32 bits. */
 const STREAM_BYTES_MAX = 2 ** 30
 /** Words of a column in a native call: type, flags, places. */
@@ -77,7 +75,8 @@ const FLAG = { optional: 1, statistics: 2, dictionary: 4 } as const
 class NativeEncoder implements Encoder {
   readonly name = 'native'
   readonly #native: NativeParquet
-  #scratch = new ArrayBuffer(0)
+  /** For the files. Only the pages that are written become resident. */
+  readonly #scratch = new Scratch()
 
   constructor(native: NativeParquet) {
     this.#native = native
@@ -100,7 +99,7 @@ class NativeEncoder implements Encoder {
     const names = [RECEIVED_AT, PAYLOAD, ...schema.columns.map(column => column.name), SEQUENCE]
     const texts = [...names, ...[...footer].flat()].map(text => Buffer.from(text))
     const text = new Uint8Array(Buffer.concat(texts))
-    const out = this.#room(fileBytesMax(bytesIn, rows, names.length, text.length))
+    const out = this.#scratch.of(fileBytesMax(bytesIn, rows, names.length, text.length))
     const lengths = Float64Array.from(texts, one => one.length)
     const words = wordsOf(schema, rows, layout)
     const payloads =
@@ -108,13 +107,6 @@ class NativeEncoder implements Encoder {
     const bytes = this.#native.parquetEncode(stream, out, words, text, lengths, ...payloads)
     assert(bytes > 0, 'a file fits in what its stream allows')
     return out.subarray(0, bytes)
-  }
-
-  /** Memory for a file. Only the pages that are written become resident. */
-  #room(bytes: number): Uint8Array {
-    if (bytes > SCRATCH_BYTES_MAX) return new Uint8Array(bytes)
-    if (this.#scratch.byteLength < bytes) this.#scratch = new ArrayBuffer(Math.ceil(bytes * 1.125))
-    return new Uint8Array(this.#scratch)
   }
 }
 

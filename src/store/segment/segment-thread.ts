@@ -21,7 +21,6 @@ import { tryEncoderNative } from './parquet-encoder.ts'
 import { Unlinks } from './publish-segment.ts'
 import { FlushWriter } from './write-segment.ts'
 
-/** Serves `port` until it is told to stop. */
 export async function serveSegment(
   port: MessagePort,
   data: SegmentThreadData,

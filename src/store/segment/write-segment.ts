@@ -29,7 +29,7 @@ import { crc32 } from '../../util/crc32.ts'
 import type { Disk } from '../../util/disk.ts'
 import { ENTRY_WORDS, type MemtableEntry } from '../flush/memtable.ts'
 import type { FlushDone, FlushTask } from '../flush/segment-writer.ts'
-import { layOutStream, type StreamLayout, writeStreamFrame } from './arrow-stream.ts'
+import { layOutStream, Scratch, type StreamLayout, writeStreamFrame } from './arrow-stream.ts'
 import {
   type Assembler,
   countRows,
@@ -41,15 +41,12 @@ import {
 import type { Encoder } from './parquet-encoder.ts'
 import { publishSegment } from './publish-segment.ts'
 
-/** A larger stream does not stay allocated between flushes. */
-const SCRATCH_BYTES_MAX = 96 * 1024 * 1024
-
-/** Writes flushes, one at a time, with one scratch buffer for their streams. */
 export class FlushWriter {
   readonly #assembler: Assembler
   readonly #encoder: Encoder
   readonly #disk: Disk
-  #scratch = new ArrayBuffer(0)
+  /** For the streams. */
+  readonly #scratch = new Scratch()
 
   constructor(assembler: Assembler, encoder: Encoder, disk: Disk) {
     this.#assembler = assembler
@@ -73,15 +70,18 @@ export class FlushWriter {
     const { parquet, zoneMap } = rows === 0 ? deletesOnly(task) : this.#parquet(task, deduplicated, rows)
     const deletes = deletesOf(task, deduplicated, rows)
     publishSegment(this.#disk, task.folder, task.segment, { parquet, deletes })
-    const stored = {
+    const meta: SegmentMeta = {
+      segment: task.segment,
+      rows,
       bytes: (parquet?.length ?? 0) + (deletes?.length ?? 0),
       checksum: parquet === undefined ? null : crc32(parquet),
+      schemaVersion: schema.version,
+      sequenceFrom: task.sequenceFrom,
+      sequenceTo: task.sequenceTo,
+      ...zoneMap,
+      deletes: deduplicated.deletes.length,
     }
-    return {
-      meta: metaOf(task, rows, stored, deduplicated.deletes.length, zoneMap),
-      keys: deduplicated.keys,
-      entries,
-    }
+    return { meta, keys: deduplicated.keys, entries }
   }
 
   #parquet(
@@ -91,20 +91,13 @@ export class FlushWriter {
   ): { parquet: Uint8Array; zoneMap: ZoneMap } {
     const { schema, entries } = task
     const layout = layOutStream(schema, rows, deduplicated.sums, this.#encoder.headOf)
-    const stream = this.#stream(layout.bytes)
+    const stream = this.#scratch.of(layout.bytes)
     writeStreamFrame(stream, layout)
     this.#assembler.gather(entries, deduplicated.keep, stream, layout.places)
     const zoneMap = zoneMapOf(schema, { stream, layout, rows, sums: deduplicated.sums }, this.#assembler)
     const footer = segmentFooter({ ...task, rows, deletes: deduplicated.deletes.length })
     const source = { entries, keep: deduplicated.keep }
     return { parquet: this.#encoder.encode(stream, layout, schema, rows, footer, source), zoneMap }
-  }
-
-  /** Memory for a stream. It is reused, because fresh pages cost as much as filling them. */
-  #stream(bytes: number): Uint8Array {
-    if (bytes > SCRATCH_BYTES_MAX) return new Uint8Array(bytes)
-    if (this.#scratch.byteLength < bytes) this.#scratch = new ArrayBuffer(Math.ceil(bytes * 1.125))
-    return new Uint8Array(this.#scratch, 0, bytes)
   }
 }
 
@@ -138,32 +131,9 @@ function deletesOnly(task: FlushTask): { parquet: undefined; zoneMap: ZoneMap } 
       from = Math.min(from, requests[r]!)
       to = Math.max(to, requests[r]!)
     }
-  const zoneMap = {
-    receivedFromUs: from,
-    receivedToUs: to,
-    timestampFromUs: null,
-    timestampToUs: null,
-    tenant: null,
-  }
-  return { parquet: undefined, zoneMap }
-}
-
-function metaOf(
-  task: FlushTask,
-  rows: number,
-  stored: Pick<SegmentMeta, 'bytes' | 'checksum'>,
-  deletes: number,
-  zoneMap: ZoneMap,
-): SegmentMeta {
   return {
-    segment: task.segment,
-    rows,
-    ...stored,
-    schemaVersion: task.schema.version,
-    sequenceFrom: task.sequenceFrom,
-    sequenceTo: task.sequenceTo,
-    ...zoneMap,
-    deletes,
+    parquet: undefined,
+    zoneMap: { ...rangeFields(undefined), receivedFromUs: from, receivedToUs: to },
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstring>
 
+#include "../../../parse/native/schema.h"
 #include "../../../util/native/addon.h"
 #include "../../../util/native/typed_array.h"
 #include "parquet.h"
@@ -21,29 +22,26 @@ static bool refuse(napi_env env, const char* what) {
 
 bool read_entries(napi_env env, napi_value* arguments, std::vector<Entry>& entries) {
   uint32_t count = 0;
-  uint8_t* kinds = nullptr;
-  size_t kinds_count = 0;
+  Array<uint8_t> kinds;
   if (napi_get_array_length(env, arguments[0], &count) != napi_ok ||
-      napi_get_typedarray_info(env, arguments[2], nullptr, &kinds_count, reinterpret_cast<void**>(&kinds), nullptr,
-                               nullptr) != napi_ok ||
-      kinds_count != count)
+      !read_array(env, arguments[2], napi_uint8_array, kinds) || kinds.size != count)
     return refuse(env, "a flush takes batches, requests and kinds of one length");
   entries.reserve(count);
   for (uint32_t i = 0; i < count; i++) {
     napi_handle_scope scope;
     napi_open_handle_scope(env, &scope);
     napi_value batch, requests;
-    void *bytes = nullptr, *numbers = nullptr;
-    size_t length = 0, words = 0;
+    Array<uint8_t> bytes;
+    Array<double> words;
     const bool good = napi_get_element(env, arguments[0], i, &batch) == napi_ok &&
-                      napi_get_typedarray_info(env, batch, nullptr, &length, &bytes, nullptr, nullptr) == napi_ok &&
+                      read_array(env, batch, napi_uint8_array, bytes) &&
                       napi_get_element(env, arguments[1], i, &requests) == napi_ok &&
-                      napi_get_typedarray_info(env, requests, nullptr, &words, &numbers, nullptr, nullptr) == napi_ok;
+                      read_array(env, requests, napi_float64_array, words);
     napi_close_handle_scope(env, scope);
-    if (!good || length < 24) return refuse(env, "an entry is a Uint8Array and a Float64Array");
-    const int32_t* header = static_cast<const int32_t*>(bytes);
-    entries.push_back({static_cast<const uint8_t*>(bytes), static_cast<const double*>(numbers), words / entry_words,
-                       static_cast<uint32_t>(header[2]), header[3], kinds[i] == 1});
+    if (!good || bytes.size < 24) return refuse(env, "an entry is a Uint8Array and a Float64Array");
+    const int32_t* header = reinterpret_cast<const int32_t*>(bytes.data);
+    entries.push_back({bytes.data, words.data, words.size / entry_words, static_cast<uint32_t>(header[2]), header[3],
+                       kinds.data[i] == 1});
   }
   return true;
 }
@@ -96,7 +94,7 @@ void append_column(const Column& column, Target& target, uint32_t from, uint32_t
   } else if (column.kind == BOOL) {
     copy_bits(target.data, row, column.data, from, count);
   } else {
-    const size_t width = width_of(column.kind);
+    const size_t width = weir::width_of(static_cast<weir::Kind>(column.kind));
     std::memcpy(target.data + row * width, column.data + from * width, count * width);
   }
 }
@@ -202,7 +200,7 @@ bool find_min_max(const Array<uint8_t>& stream, int32_t kind, double offsets_pla
     if (text != nullptr) found = min_max_of_texts(offsets, text, rows);
     return text != nullptr;
   }
-  const size_t width = width_of(kind);
+  const size_t width = weir::width_of(static_cast<weir::Kind>(kind));
   const uint8_t* data = width == 0 ? nullptr : part_of(stream, data_place, width * rows, width);
   if (data == nullptr) return false;
   switch (kind) {

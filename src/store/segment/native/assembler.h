@@ -36,17 +36,6 @@ struct Entry {
   }
 };
 
-// Bytes of a value of each kind; 0 for bits and variable width.
-inline size_t width_of(int32_t kind) {
-  switch (kind) {
-    case I8: return 1;
-    case I16: return 2;
-    case I32: case F32: return 4;
-    case I64: case F64: return 8;
-    default: return 0;
-  }
-}
-
 // Reads (batches, requests, kinds), three arguments of a call. False after a thrown error.
 bool read_entries(napi_env env, napi_value* arguments, std::vector<Entry>& entries);
 

@@ -3,6 +3,7 @@
 // that stayed in their batches agree with the batches.
 #include "parquet.h"
 
+#include "../../../parse/native/schema.h"
 #include "../../../util/native/addon.h"
 #include "../../../util/native/typed_array.h"
 #include "assembler.h"
@@ -14,16 +15,6 @@ namespace {
 constexpr size_t HEAD_WORDS = 2, COLUMN_WORDS = 5, ARGUMENTS = 5, SOURCE_ARGUMENTS = 4;
 // Lengths in a page header are 32 bits.
 constexpr size_t STREAM_BYTES_MAX = size_t{1} << 30;
-
-size_t width_of(Type type) {
-  switch (type) {
-    case INT8: return 1;
-    case INT16: return 2;
-    case FLOAT: case INT32: case DATE: return 4;
-    case DOUBLE: case INT64: case TIMESTAMP: return 8;
-    default: return 0;
-  }
-}
 
 // Sums and checks offsets without a branch per row: ascending from 0, their end inside the stream.
 bool ascend(const int32_t* offsets, size_t rows, size_t bytes_max) {
@@ -63,9 +54,8 @@ bool read_column(const double* words, size_t rows, const Array<uint8_t>& stream,
   column.type = static_cast<Type>(words[0]);
   column.flags = static_cast<int>(words[1]);
   const uint8_t* places[3] = {nullptr, nullptr, nullptr};
-  const size_t bits = (rows + 7) / 8, width = width_of(column.type);
-  const size_t bytes[3] = {bits, 4 * (rows + 1),
-                           column.type == BOOLEAN ? bits : width * rows};
+  const size_t bits = (rows + 7) / 8, width = weir::width_of(weir::kind_of(static_cast<weir::Type>(column.type)));
+  const size_t bytes[3] = {bits, 4 * (rows + 1), column.type == BOOLEAN ? bits : width * rows};
   size_t at[3] = {};
   for (int i = 0; i < 3; i++) {
     const double place = words[2 + i];
