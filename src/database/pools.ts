@@ -16,7 +16,7 @@ import type { OpenedIndex } from '../index/index-client.ts'
 import { Manifest } from '../index/manifest.ts'
 import type { Commit } from '../log/commit-log.ts'
 import type { BatchBuffers } from '../parse/batch-buffers.ts'
-import { CheckClient } from '../store/check/check-client.ts'
+import type { CheckCalls, CheckFile } from '../store/check/check-file.ts'
 import { Scrub } from '../store/check/scrub.ts'
 import { SegmentChecks } from '../store/check/segment-checks.ts'
 import type { CompactPool, Debt, Merger, ServerLoad } from '../store/compaction/compaction-types.ts'
@@ -27,13 +27,14 @@ import { Flusher, poolDeleted } from '../store/flush/flusher.ts'
 import type { MemtableEntry } from '../store/flush/memtable.ts'
 import { SegmentThread } from '../store/flush/segment-writer.ts'
 import { must } from '../util/assert.ts'
-import { callAfter, monotonicMs, resolvesWithin, wallMs } from '../util/clock.ts'
+import { monotonicMs, realClock, resolvesWithin, wallMs } from '../util/clock.ts'
 import { type SegmentDamaged, Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
-import { BACKGROUND_NICE, LOG_UNFLUSHED_BYTES, METRIC_DEBT_POOLS_MAX } from '../util/limits.ts'
+import { BACKGROUND_NICE, LOG_UNFLUSHED_BYTES, METRIC_DEBT_POOLS_MAX, QUERY_NICE } from '../util/limits.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { numberOfFile, type Paths, poolFolder } from '../util/paths.ts'
 import { warn } from '../util/say.ts'
+import { ThreadOnDemand } from '../util/thread-on-demand.ts'
 import type { Config } from './config.ts'
 import type { Metrics } from './metrics.ts'
 
@@ -68,7 +69,7 @@ export class Pools {
   readonly checks: SegmentChecks
   /** Reads all files again over days. It begins with `start`. */
   readonly scrub: Scrub
-  readonly #checker: CheckClient
+  readonly #checker: ThreadOnDemand<CheckCalls>
   /** Called with files that no manifest and no snapshot names any more. */
   onFilesFree: (files: readonly string[]) => void = () => {}
   /** Damaged files that were found since the start. */
@@ -105,12 +106,13 @@ export class Pools {
       onUnpinned: files => this.#unlink(files),
       onUncoveredRemoved: pool => this.compaction.changed(pool),
     })
-    this.#checker = new CheckClient(onFatal)
+    this.#checker = new ThreadOnDemand({ name: 'check', nice: QUERY_NICE, onCrash: onFatal })
+    const checkFile: CheckFile = file => this.#checker.call('check', file)
     const onDamaged = (error: SegmentDamaged) => this.#foundDamaged(error)
-    this.checks = new SegmentChecks(this.#checker.check, onDamaged)
+    this.checks = new SegmentChecks(checkFile, onDamaged)
     this.scrub = new Scrub(
       {
-        checkFile: this.#checker.check,
+        checkFile,
         checks: this.checks,
         manifest: this.manifest,
         onDamaged,
@@ -138,11 +140,7 @@ export class Pools {
     const { config, catalog, index, merger, metrics, onFatal } = this.#options
     return new Scheduler({
       merger,
-      clock: {
-        nowMs: monotonicMs,
-        wallMs: () => wallMs() + config.retentionDaysAhead * DAY_MS,
-        after: callAfter,
-      },
+      clock: { ...realClock, wallMs: () => wallMs() + config.retentionDaysAhead * DAY_MS },
       tickMs: config.compactTickMs,
       livePools: () => manifest.pools().filter(pool => catalog.poolByNumber(pool) !== undefined),
       pool: pool => this.#compactPool(pool),
@@ -154,10 +152,7 @@ export class Pools {
         this.#isKnown(pool)
         return flusher.takeSegmentNumber(pool)
       },
-      pin: async pool => {
-        const { all, release } = await manifest.snapshot(pool)
-        return { segments: all, release }
-      },
+      pin: pool => manifest.snapshot(pool),
       commit: commit => index.index.commitCompaction(commit),
       apply: (commit, committed) => {
         if (commit.add !== undefined) checks.setWhole(commit.add)

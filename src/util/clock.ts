@@ -17,6 +17,14 @@ export function callAfter(ms: number, call: () => void): () => void {
   return () => clearTimeout(timer)
 }
 
+/** Monotonic time and Node's timers, or those that a test moves. */
+export interface Clock {
+  readonly nowMs: () => number
+  readonly after: typeof callAfter
+}
+
+export const realClock: Clock = { nowMs: monotonicMs, after: callAfter }
+
 /** A `number` holds every microsecond up to 2^53 (the year 2255). A clock stops before. */
 const WALL_US_MAX = Date.UTC(2240, 0) * 1000
 

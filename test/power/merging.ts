@@ -11,7 +11,7 @@ import type {
   RewriteOutcome,
 } from '../../src/store/compaction/compaction-types.ts'
 import { MergeWriter } from '../../src/store/compaction/merge.ts'
-import { CommitCosts, MergeThrottle } from '../../src/store/compaction/merge-throttle.ts'
+import { MergeThrottle } from '../../src/store/compaction/merge-throttle.ts'
 import { olderThan } from '../../src/store/compaction/pick-compaction.ts'
 import { CompactionRunner } from '../../src/store/compaction/run-compaction.ts'
 import { poolDeleted } from '../../src/store/flush/flusher.ts'
@@ -173,26 +173,20 @@ export class Merging {
       setSpeed: () => undefined,
       stop: async () => undefined,
     }
-    return new CompactionRunner(
-      {
-        merger,
-        clock: { nowMs: CLOCK.nowMs, wallMs: () => 0, after: CLOCK.after },
-        pool: pool => this.#poolOf(pool),
-        obsolete: pool => manifest.uncovered(pool),
-        takeSegmentNumber: pool => this.#server.takeSegmentNumber(pool),
-        pin: async pool => {
-          const { all, release } = await manifest.snapshot(pool)
-          return { segments: all, release }
-        },
-        commit: async commit => this.#server.commitCompaction(commit, 'rewrite of a job'),
-        apply: (commit, committed) => manifest.applyCompaction(commit, committed),
-        unlink: async (from, segments) => unlinkSegments(this.#disk, from, segments),
-        onMerged: () => {
-          this.rewrites += 1
-        },
+    return new CompactionRunner({
+      merger,
+      clock: { nowMs: CLOCK.nowMs, wallMs: () => 0, after: CLOCK.after },
+      pool: pool => this.#poolOf(pool),
+      obsolete: pool => manifest.uncovered(pool),
+      takeSegmentNumber: pool => this.#server.takeSegmentNumber(pool),
+      pin: pool => manifest.snapshot(pool),
+      commit: async commit => this.#server.commitCompaction(commit, 'rewrite of a job'),
+      apply: (commit, committed) => manifest.applyCompaction(commit, committed),
+      unlink: async (from, segments) => unlinkSegments(this.#disk, from, segments),
+      onMerged: () => {
+        this.rewrites += 1
       },
-      new CommitCosts(CLOCK.nowMs),
-    )
+    })
   }
 
   #poolOf(number: number): CompactPool | undefined {

@@ -23,7 +23,6 @@ import type { RecoveredSummary } from '../../src/log/recover-log.ts'
 import { FLAG, OUTCOME, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParseResult, ParseTask, ParseTaskGroup } from '../../src/parse/parse-task.ts'
 import { createTaskRunner } from '../../src/parse/run-task.ts'
-import type { FlushClock } from '../../src/store/flush/flusher.ts'
 import { Flusher } from '../../src/store/flush/flusher.ts'
 import { ENTRY_WORDS, type MemtableEntry } from '../../src/store/flush/memtable.ts'
 import type { SegmentWriter } from '../../src/store/flush/segment-writer.ts'
@@ -34,7 +33,7 @@ import { encoderJs } from '../../src/store/segment/parquet-encoder-js.ts'
 import { unlinkSegments } from '../../src/store/segment/publish-segment.ts'
 import { FlushWriter } from '../../src/store/segment/write-segment.ts'
 import { must } from '../../src/util/assert.ts'
-import { ReceivedClocks } from '../../src/util/clock.ts'
+import { type Clock, ReceivedClocks } from '../../src/util/clock.ts'
 import type { Disk } from '../../src/util/disk.ts'
 import type { KernelChoice } from '../../src/util/native.ts'
 import { numberOfFile, type Paths, pathsOf, poolFolder } from '../../src/util/paths.ts'
@@ -60,7 +59,7 @@ export interface ServerOptions {
 }
 
 /** Without timers: a flush comes when a memtable is full or the test asks for it. */
-const NO_CLOCK: FlushClock = { nowMs: () => 1, after: () => () => undefined }
+const NO_CLOCK: Clock = { nowMs: () => 1, after: () => () => undefined }
 
 /** Opens the folder and replays its log. */
 export async function openServer(options: ServerOptions): Promise<SingleThreadServer> {
@@ -356,7 +355,6 @@ export class SingleThreadServer {
         return writer.write(task)
       },
       unlink: async (folder, segments) => unlinkSegments(disk, folder, segments),
-      stop: async () => undefined,
     }
   }
 

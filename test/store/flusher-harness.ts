@@ -4,7 +4,6 @@ import type { BatchBuffer } from '../../src/format/batch-layout.ts'
 import type { SegmentMeta } from '../../src/format/segment-meta.ts'
 import type { FlushCommit, FlushCommitted } from '../../src/index/index-types.ts'
 import type { FlushedSegment } from '../../src/store/flush/flush-pipeline.ts'
-import type { FlushClock } from '../../src/store/flush/flusher.ts'
 import { Flusher } from '../../src/store/flush/flusher.ts'
 import type { FlushLimits } from '../../src/store/flush/memtable.ts'
 import {
@@ -14,6 +13,7 @@ import {
   type SegmentWriter,
 } from '../../src/store/flush/segment-writer.ts'
 import { rowsOf } from '../../src/store/segment/assembler-js.ts'
+import type { Clock } from '../../src/util/clock.ts'
 import { Unavailable } from '../../src/util/errors.ts'
 import { keySchema, post } from './rows.ts'
 
@@ -22,7 +22,7 @@ export async function settle(): Promise<void> {
   for (let i = 0; i < 30; i++) await Promise.resolve()
 }
 
-export class FakeClock implements FlushClock {
+export class FakeClock implements Clock {
   ms = 1
   #timers: { at: number; call: () => void }[] = []
   readonly nowMs = () => this.ms

@@ -1,7 +1,7 @@
 /** Which segments count as whole, and that each file is read once, whoever waits for it. */
 import { expect, test } from 'vitest'
 import type { SegmentMeta } from '../../src/format/segment-meta.ts'
-import type { CheckFile } from '../../src/store/check/check-client.ts'
+import type { CheckFile } from '../../src/store/check/check-file.ts'
 import { Scrub } from '../../src/store/check/scrub.ts'
 import { SegmentChecks } from '../../src/store/check/segment-checks.ts'
 import { SegmentDamaged, Unavailable } from '../../src/util/errors.ts'

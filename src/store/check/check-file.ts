@@ -11,7 +11,6 @@ import { serve } from '../../util/thread-server.ts'
 /** Bytes that a check reads between two turns of its thread: some 15 ms. */
 const CHECK_TURN_BYTES = 16 * MiB
 
-/** A file of a segment. */
 export interface FileToCheck {
   /** Absolute. */
   readonly file: string
@@ -25,6 +24,9 @@ export interface FileToCheck {
 export interface CheckCalls {
   check(file: FileToCheck): void
 }
+
+/** Compares a file with its checksum. Rejects as CheckCalls does. */
+export type CheckFile = (file: FileToCheck) => Promise<void>
 
 /**
  * Reads a file. Rejects with SegmentDamaged where it is missing, unreadable or not what was

@@ -13,8 +13,7 @@ import { callAfter, monotonicMs } from '../../util/clock.ts'
 import { SELF_CHECKED } from '../../util/crc32.ts'
 import { SegmentDamaged } from '../../util/errors.ts'
 import { MiB, SCRUB_BEGIN_MS } from '../../util/limits.ts'
-import type { CheckFile } from './check-client.ts'
-import type { FileToCheck } from './check-file.ts'
+import type { CheckFile, FileToCheck } from './check-file.ts'
 import type { SegmentChecks } from './segment-checks.ts'
 
 /** Time in which the scrub reads every file once. */

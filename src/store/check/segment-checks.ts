@@ -12,9 +12,8 @@
  */
 import type { SegmentMeta } from '../../format/segment-meta.ts'
 import { SegmentDamaged, Unavailable } from '../../util/errors.ts'
-import type { CheckFile } from './check-client.ts'
+import type { CheckFile } from './check-file.ts'
 
-/** A segment that a query reads. */
 interface ReadSegment {
   /** The Parquet file, absolute. */
   readonly file: string
@@ -22,7 +21,6 @@ interface ReadSegment {
   readonly meta: SegmentMeta
 }
 
-/** How long a query waits. */
 interface Waiting {
   readonly msMax: number
   /** Aborted when nobody waits for the answer any more. */

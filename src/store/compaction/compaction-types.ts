@@ -17,6 +17,8 @@ import type {
   ObsoleteSegment,
   PoolSegment,
 } from '../../index/index-types.ts'
+import type { Snapshot } from '../../index/manifest.ts'
+import type { Clock } from '../../util/clock.ts'
 import type { SegmentDamaged } from '../../util/errors.ts'
 
 // ── the merge thread ─────────────────────────────────────────────────────────────────────────────
@@ -64,7 +66,6 @@ export interface MergeTask {
   readonly schema: PoolSchema
   /** Absolute folder of the pool's segments. */
   readonly folder: string
-  /** Number of the new segment. */
   readonly segment: number
   /** By rising sequence, with no segment between them. */
   readonly inputs: readonly MergeInput[]
@@ -91,9 +92,6 @@ export interface MergeDone {
    * without a unique id.
    */
   readonly keys: KeyRun | undefined
-  /** Rows of all inputs, deleted ones included. */
-  readonly rowsRead: number
-  readonly bytesRead: number
 }
 
 /**
@@ -130,16 +128,8 @@ export interface CompactPool {
 }
 
 /** One consistent state of a pool; its files stay until the release. */
-export interface PinnedPool {
-  /** Segments that hold only deletes are included. */
-  readonly segments: readonly {
-    readonly meta: SegmentMeta
-    readonly deletionVectors: readonly DeletionVector[]
-  }[]
-  release(): void
-}
+export type PinnedPool = Pick<Snapshot, 'all' | 'release'>
 
-/** How busy the server is. */
 export interface ServerLoad {
   /** Time since the last ingested rows. */
   readonly ingestAgoMs: number
@@ -151,36 +141,18 @@ export interface ServerLoad {
   readonly isRefusing: boolean
 }
 
-/** The scheduler's time; the wall clock is for retention alone. */
-interface CompactClock {
-  readonly nowMs: () => number
-  readonly wallMs: () => number
-  /** See callAfter. */
-  readonly after: (ms: number, call: () => void) => () => void
-}
-
-/** The functions of the server that the scheduler calls. A pool is named by its number. */
-export interface SchedulerDeps {
+/** The functions of the server that a compaction calls. A pool is named by its number. */
+export interface RunnerDeps {
   readonly merger: Merger
-  readonly clock: CompactClock
-  /** COMPACT_TICK_MS, unless a test sets a shorter tick. */
-  readonly tickMs: number
-  livePools(): readonly number[]
+  /** The wall clock is for retention alone. */
+  readonly clock: Clock & { readonly wallMs: () => number }
   /** Returns undefined for a pool that is deleted, or excluded from compaction in this run. */
   pool(pool: number): CompactPool | undefined
-  /** The manifest's segments now. */
-  segments(pool: number): readonly PoolSegment[]
   /** Segments that no manifest names any more and that a rebuild would still read. */
   obsolete(pool: number): readonly ObsoleteSegment[]
-  /** Segments whose rows the flusher keeps in memory. */
-  replaceableSegments(pool: number): ReadonlySet<number>
-  /**
-   * Makes the flusher drop its recent flushes of the pool, but not the segments of a running flush.
-   */
-  forgetRecentFlushes(pool: number): void
   /** Flusher.takeSegmentNumber. */
   takeSegmentNumber(pool: number): number
-  /** Rejects with Unavailable. */
+  /** See Manifest.snapshot. */
   pin(pool: number): Promise<PinnedPool>
   /**
    * One transaction of the index. Rejects with Unavailable or SegmentsDisagree: nothing changed.
@@ -192,8 +164,21 @@ export interface SchedulerDeps {
    * Removes the files of unnamed segments, durably when it resolves; a missing file is no error.
    */
   unlink(folder: string, segments: readonly number[]): Promise<void>
-  load(): ServerLoad
   onMerged(figures: MergeFigures): void
+}
+
+export interface SchedulerDeps extends RunnerDeps {
+  /** COMPACT_TICK_MS, unless a test sets a shorter tick. */
+  readonly tickMs: number
+  livePools(): readonly number[]
+  segments(pool: number): readonly PoolSegment[]
+  /** Segments whose rows the flusher keeps in memory. */
+  replaceableSegments(pool: number): ReadonlySet<number>
+  /**
+   * Makes the flusher drop its recent flushes of the pool, but not the segments of a running flush.
+   */
+  forgetRecentFlushes(pool: number): void
+  load(): ServerLoad
   onFailed(): void
   /** A merge has found a damaged file, and merges leave its segment out from now on. */
   onDamaged(error: SegmentDamaged): void
@@ -216,9 +201,9 @@ export interface Debt {
   readonly quarantined: number
 }
 
-/** The figures of one finished merge. */
 export interface MergeFigures {
   readonly ms: number
+  /** Rows of all inputs, deleted ones included. */
   readonly rowsRead: number
   readonly bytesRead: number
   readonly rowsWritten: number
@@ -228,7 +213,6 @@ export interface MergeFigures {
 /** Figures for `/metrics`. */
 export interface SchedulerStats {
   readonly debt: Debt
-  /** Pools that have something to merge. */
   readonly poolsWaiting: number
   readonly isMerging: boolean
 }

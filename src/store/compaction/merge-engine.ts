@@ -29,7 +29,6 @@ const MERGE_INTERRUPTED_STEPS_MAX = 1_000
 /** Deleted rows that a merge handles between two rests: some 20 ms. */
 const MERGE_SLICE = 65_536
 
-/** A value of a result. */
 type Value = string | number | bigint | null
 
 export class MergeEngine {
@@ -56,12 +55,10 @@ export class MergeEngine {
     return engine
   }
 
-  /** True after `enlarge`. */
   get isEnlarged(): boolean {
     return this.#isEnlarged
   }
 
-  /** Raises the memory limit for later statements. */
   async enlarge(bytes: number): Promise<void> {
     this.#isEnlarged = true
     await setMemory(this.#connection, bytes)
@@ -125,7 +122,6 @@ export class MergeEngine {
     await this.#throttle.rest()
   }
 
-  /** Frees the memory. */
   close(): void {
     this.#connection.closeSync()
     this.#instance.closeSync()

@@ -22,56 +22,43 @@ export const LEFT_OUT = 'compaction leaves this segment out, and queries that ne
 const NO_SEGMENTS: ReadonlySet<number> = new Set()
 
 export class MergeFailures {
-  readonly #deps: Pick<SchedulerDeps, 'clock' | 'segments' | 'onFailed' | 'onDamaged' | 'warn'>
+  readonly #deps: SchedulerDeps
   /** Segments that merges leave out, by pool. A restart tries them again. */
   readonly #quarantined = new Map<number, Set<number>>()
   readonly #retries = new Map<number, Retry>()
   /** The disk or the index refused: all pools wait. */
   #pause: Retry | undefined
 
-  constructor(deps: Pick<SchedulerDeps, 'clock' | 'segments' | 'onFailed' | 'onDamaged' | 'warn'>) {
+  constructor(deps: SchedulerDeps) {
     this.#deps = deps
   }
 
-  /** Segments of a pool in quarantine. */
   quarantined(pool: number): ReadonlySet<number> {
     return this.#quarantined.get(pool) ?? NO_SEGMENTS
   }
 
-  /**
-   * A segment was found damaged outside of a merge. Returns false where merges left it out already,
-   * or the pool has no such segment.
-   */
-  leaveOut(pool: number, segment: number): boolean {
-    return this.#quarantine(pool, [segment])
-  }
-
-  /** True while all pools wait. */
   isPaused(nowMs: number): boolean {
     return (this.#pause?.atMs ?? 0) > nowMs
   }
 
-  /** True while this pool waits. */
   isWaiting(pool: number, nowMs: number): boolean {
     return (this.#retries.get(pool)?.atMs ?? 0) > nowMs
   }
 
-  /** A merge of the pool succeeded. */
   succeeded(pool: number): void {
     this.#pause = undefined
     this.#retries.delete(pool)
   }
 
-  /** A merge of the pool failed. */
   failed(pool: number, poolId: string, error: Error): void {
     const { onFailed, onDamaged, warn, clock } = this.#deps
     onFailed()
-    if (error instanceof SegmentDamaged && this.#quarantine(pool, [numberOfFile(basename(error.file))])) {
+    if (error instanceof SegmentDamaged && this.leaveOut(pool, [numberOfFile(basename(error.file))])) {
       warn(`${error.message}; ${LEFT_OUT}`)
       onDamaged(error)
       return
     }
-    if (error instanceof SegmentsDisagree && this.#quarantine(pool, error.segments)) {
+    if (error instanceof SegmentsDisagree && this.leaveOut(pool, error.segments)) {
       warn(
         `a merge of pool ${poolId} was cancelled: ${error.message}; compaction leaves these segments out: stop Weir and run "weir verify"`,
       )
@@ -86,16 +73,16 @@ export class MergeFailures {
     warn(`a merge of pool ${poolId} failed and is tried again in ${delayMs / 1000} s: ${error.message}`)
   }
 
-  /** Forgets a deleted pool. */
   dropPool(pool: number): void {
     this.#quarantined.delete(pool)
     this.#retries.delete(pool)
   }
 
   /**
-   * Returns false where every one of them was in quarantine already, or is no segment of the pool.
+   * Damaged segments go into quarantine. Returns false where merges left every one of them out
+   * already, or the pool has no such segment.
    */
-  #quarantine(pool: number, segments: readonly (number | undefined)[]): boolean {
+  leaveOut(pool: number, segments: readonly (number | undefined)[]): boolean {
     const ours = new Set(this.#deps.segments(pool).map(({ segment }) => segment))
     const before = this.quarantined(pool)
     const more = segments.filter(one => one !== undefined && ours.has(one) && !before.has(one)) as number[]

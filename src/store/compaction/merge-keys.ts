@@ -12,17 +12,17 @@
  *        a job removes always leaves one, for the same reason.
  */
 
-import { type DeletesHeader, readDeleteFile } from '../../format/delete-file.ts'
 import { keyHasTimestamp, keyTimeUs } from '../../format/key.ts'
 import { compareKeyAt, type KeyRun, KeyRunWriter, type RunView, viewRun } from '../../format/key-run.ts'
 import { type ParquetFooter, readParquetFooter } from '../../format/parquet-footer.ts'
 import type { PoolSchema } from '../../format/schema.ts'
 import { readSegmentKeys, type SegmentKeys } from '../../format/segment-keys.ts'
 import { footerFields, type SegmentMeta } from '../../format/segment-meta.ts'
+import { readDeletesOf } from '../../index/folder-segments.ts'
 import { assert, must } from '../../util/assert.ts'
-import { restingChecksum } from '../../util/crc32.ts'
-import { type Disk, readFile } from '../../util/disk.ts'
-import { CHECKSUM_DIFFERS, SegmentDamaged } from '../../util/errors.ts'
+import type { Disk } from '../../util/disk.ts'
+import { SegmentDamaged } from '../../util/errors.ts'
+import { checkFile } from '../check/check-file.ts'
 import type { MergeTask, TimeSpan } from './compaction-types.ts'
 import { removedSql } from './merge-changes.ts'
 import { asSegmentDamaged, expiredSql, type MergeEngine } from './merge-engine.ts'
@@ -44,7 +44,6 @@ export interface InputSegment {
   readonly deletesFile: string
   /** ROW by row number. */
   readonly status: Uint8Array
-  /** Number of live rows. */
   live: number
 }
 
@@ -85,16 +84,9 @@ export async function checkSums(
   disk: Disk,
   throttle: MergeThrottle,
 ): Promise<void> {
-  for (const { file, meta } of inputs) {
-    if (meta.checksum === null) continue
-    let checksum: number
-    try {
-      checksum = await restingChecksum(disk, file, () => throttle.rest())
-    } catch (error) {
-      throw asSegmentDamaged(error)
-    }
-    if (checksum !== meta.checksum) throw new SegmentDamaged(file, CHECKSUM_DIFFERS)
-  }
+  for (const { file, meta } of inputs)
+    if (meta.checksum !== null)
+      await checkFile({ file, checksum: meta.checksum }, () => throttle.rest(), disk)
 }
 
 function readFooter(disk: Disk, file: string): ParquetFooter {
@@ -126,7 +118,6 @@ export async function findExpired(
   for (const [row] of rows) expire(input, Number(row))
 }
 
-/** Sets the status of the rows that a job deletes. */
 export async function findRemoved(
   { changes }: MergeTask,
   input: InputSegment,
@@ -155,15 +146,13 @@ function leaveOut(input: InputSegment, row: number, why: 2 | 3): void {
 export interface KeyChanges {
   /** Keys of expired and removed rows, each with row -1, by input. */
   readonly gone: readonly KeyRun[]
-  /** Deletes that the new segment keeps. */
-  readonly deletes: Deletes
+  /** Deletes that the new segment keeps: sorted by key, one for each key. */
+  readonly deletes: readonly Delete[]
 }
 
-/** Deletes sorted by key, one for each key. */
-interface Deletes {
-  readonly keys: readonly Uint8Array[]
-  /** Parallel to `keys`. */
-  readonly sequences: Float64Array
+interface Delete {
+  readonly key: Uint8Array
+  readonly sequence: number
 }
 
 /**
@@ -184,7 +173,10 @@ export async function readKeyChanges(
   const hasVersions = task.schema.key.version >= 0
   for (const input of inputs) {
     const hasGone = input.status.some(status => status >= ROW.expired)
-    const lowest = deletes.sequences.reduce((least, one) => Math.min(least, one), Number.POSITIVE_INFINITY)
+    const lowest = deletes.reduce(
+      (least, { sequence }) => Math.min(least, sequence),
+      Number.POSITIVE_INFINITY,
+    )
     const overwritesNone = hasVersions || input.live === 0 || input.meta.sequenceTo <= lowest
     if (!hasGone && overwritesNone) continue
     const { run, sequences } = await readKeys(task, input)
@@ -198,7 +190,7 @@ export async function readKeyChanges(
         ? (row: number) => input.status[row] === ROW.removed
         : isGone
       const left = dropUnneeded(deletesOf(keys, sequences, leavesDelete), task.schema, older)
-      if (left.keys.length > 0) deletes = joinDeletes([deletes, left])
+      if (left.length > 0) deletes = joinDeletes([...deletes, ...left])
     }
     await throttle.rest()
   }
@@ -232,41 +224,30 @@ async function readKeys(task: MergeTask, input: InputSegment): Promise<SegmentKe
   }
 }
 
-function readDeletes(task: MergeTask, inputs: readonly InputSegment[], disk: Disk): Deletes {
+function readDeletes(task: MergeTask, inputs: readonly InputSegment[], disk: Disk): Delete[] {
   const files = inputs
     .filter(({ meta }) => meta.deletes > 0)
     .map(({ meta, deletesFile }) => {
       try {
-        const found: DeletesHeader & Deletes = readDeleteFile(readFile(disk, deletesFile), deletesFile)
-        const isOfInput =
-          found.pool === task.schema.pool &&
-          found.segment === meta.segment &&
-          found.sequenceFrom === meta.sequenceFrom &&
-          found.sequenceTo === meta.sequenceTo &&
-          found.keys.length === meta.deletes
-        if (isOfInput) return found
-        throw new SegmentDamaged(deletesFile, `it belongs to another flush than segment ${meta.segment}`)
+        const { keys, sequences } = readDeletesOf(disk, deletesFile, { ...meta, pool: task.schema.pool })
+        return keys.map((key, i) => ({ key, sequence: sequences[i] as number }))
       } catch (error) {
         throw asSegmentDamaged(error)
       }
     })
-  return joinDeletes(files)
+  return joinDeletes(files.flat())
 }
 
 /** One delete for each key: the one with the highest sequence. */
-function joinDeletes(files: readonly Deletes[]): Deletes {
-  if (files.length === 1) return files[0] as Deletes
-  const all: { key: Uint8Array; sequence: number }[] = []
-  for (const { keys, sequences } of files)
-    for (const [i, key] of keys.entries()) all.push({ key, sequence: sequences[i] as number })
-  all.sort((a, b) => Buffer.compare(a.key, b.key) || b.sequence - a.sequence)
-  const first = all.filter((one, i) => i === 0 || Buffer.compare(one.key, all[i - 1]!.key) !== 0)
-  return { keys: first.map(one => one.key), sequences: Float64Array.from(first, one => one.sequence) }
+function joinDeletes(deletes: readonly Delete[]): Delete[] {
+  return deletes
+    .toSorted((a, b) => Buffer.compare(a.key, b.key) || b.sequence - a.sequence)
+    .filter(({ key }, i, all) => i === 0 || Buffer.compare(key, all[i - 1]!.key) !== 0)
 }
 
 /** Drops the deletes whose key no older segment can hold. */
-function dropUnneeded(deletes: Deletes, schema: PoolSchema, older: readonly TimeSpan[]): Deletes {
-  return filterDeletes(deletes, i => canHold(schema, older, deletes.keys[i] as Uint8Array))
+function dropUnneeded(deletes: readonly Delete[], schema: PoolSchema, older: readonly TimeSpan[]): Delete[] {
+  return deletes.filter(({ key }) => canHold(schema, older, key))
 }
 
 function canHold(schema: PoolSchema, older: readonly TimeSpan[], key: Uint8Array): boolean {
@@ -285,41 +266,30 @@ function canHold(schema: PoolSchema, older: readonly TimeSpan[], key: Uint8Array
  * @param isLive by row
  */
 function dropOverwritten(
-  deletes: Deletes,
+  deletes: readonly Delete[],
   rows: RunView,
   sequences: Float64Array,
   isLive: (row: number) => boolean,
-): Deletes {
+): Delete[] {
   let at = 0
-  return filterDeletes(deletes, i => {
-    const key = deletes.keys[i] as Uint8Array
+  return deletes.filter(({ key, sequence }) => {
     while (at < rows.count && compareKeyAt(rows, at, key) < 0) at += 1
     if (at >= rows.count || compareKeyAt(rows, at, key) !== 0) return true
     const row = rows.rows[at] as number
-    return !isLive(row) || (sequences[row] as number) < (deletes.sequences[i] as number)
+    return !isLive(row) || (sequences[row] as number) < sequence
   })
 }
 
-function filterDeletes({ keys, sequences }: Deletes, stays: (index: number) => boolean): Deletes {
-  const left: number[] = []
-  for (let i = 0; i < keys.length; i++) if (stays(i)) left.push(i)
-  return {
-    keys: left.map(i => keys[i] as Uint8Array),
-    sequences: Float64Array.from(left, i => sequences[i] as number),
-  }
-}
-
 /** A delete for the key of each row that matches, with the sequence of the row. */
-function deletesOf(keys: RunView, sequences: Float64Array, matches: (row: number) => boolean): Deletes {
-  const found: Uint8Array[] = []
-  const rows: number[] = []
+function deletesOf(keys: RunView, sequences: Float64Array, matches: (row: number) => boolean): Delete[] {
+  const found: Delete[] = []
   for (let i = 0; i < keys.count; i++) {
     const row = keys.rows[i] as number
     if (!matches(row)) continue
-    found.push(keys.bytes.subarray(keys.offsets[i], keys.offsets[i + 1]))
-    rows.push(row)
+    const key = keys.bytes.subarray(keys.offsets[i], keys.offsets[i + 1])
+    found.push({ key, sequence: sequences[row] as number })
   }
-  return { keys: found, sequences: Float64Array.from(rows, row => sequences[row] as number) }
+  return found
 }
 
 /** The keys of the rows that match, each with row -1. */

@@ -19,6 +19,7 @@
  *        million of them take 25 s.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Clock } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { COMPACT_ROWS_MAX, COMPACTION_COMMIT_ROWS_FLOOR } from '../../util/limits.ts'
 import type { MergeSpeed } from './compaction-types.ts'
@@ -45,15 +46,12 @@ export const MERGE_CREDIT_MS_MAX = 50
 
 // ── the merge thread: processor time and bytes ───────────────────────────────────────────────────
 
-interface ThrottleClock {
+interface ThrottleClock extends Clock {
   /**
    * Processor time of this thread. It is undefined where it cannot be measured; all time between
    * two rests counts as work there.
    */
   readonly cpuMs: (() => number) | undefined
-  readonly nowMs: () => number
-  /** See callAfter. */
-  readonly after: (ms: number, call: () => void) => () => void
 }
 
 export class MergeThrottle {
@@ -185,7 +183,6 @@ export class CommitCosts {
     )
   }
 
-  /** Forgets a deleted pool. */
   drop(pool: number): void {
     this.#costs.delete(pool)
   }

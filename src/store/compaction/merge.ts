@@ -18,8 +18,9 @@ import { buildKeyRun, type KeyRun } from '../../format/key-run.ts'
 import type { PoolSchema } from '../../format/schema.ts'
 import { readSegmentKeys, type SegmentKeys } from '../../format/segment-keys.ts'
 import { hasDeleteFile, type SegmentMeta, segmentFooter } from '../../format/segment-meta.ts'
+import { rangeFields } from '../../format/zone-map.ts'
 import { assert, must } from '../../util/assert.ts'
-import { callAfter, monotonicMs } from '../../util/clock.ts'
+import { realClock } from '../../util/clock.ts'
 import { type Disk, isDiskError, disk as realDisk } from '../../util/disk.ts'
 import { findDamaged, isOutOfMemory, typedError } from '../../util/duckdb-errors.ts'
 import { SegmentDamaged, Unavailable } from '../../util/errors.ts'
@@ -71,8 +72,7 @@ const LEFT_OUT = 'left_out'
 
 /** Serves `port` until it is told to stop: one merge at a time. */
 export function serveMerges(port: MessagePort, data: MergeThreadData): void {
-  const clocks = { cpuMs: threadCpuClock(), nowMs: monotonicMs, after: callAfter }
-  const throttle = new MergeThrottle(clocks, data.speed)
+  const throttle = new MergeThrottle({ ...realClock, cpuMs: threadCpuClock() }, data.speed)
   const writer = new MergeWriter(throttle, data.temporary)
   serve<MergeCalls>(
     port,
@@ -128,14 +128,12 @@ export class MergeWriter {
     const inputs = task.inputs.map(input => inputOf(task, input))
     try {
       const { changes, rows } = await this.#copyLiveRows(task, inputs)
-      const isEmpty = rows === 0 && changes.deletes.keys.length === 0 && !task.leavesSegment
+      const isEmpty = rows === 0 && changes.deletes.length === 0 && !task.leavesSegment
       const written = isEmpty ? undefined : await this.#write(task, inputs, changes, rows)
       const runs = written?.run === undefined ? changes.gone : [written.run, ...changes.gone]
       return {
         meta: written?.meta,
         keys: task.schema.key === null ? undefined : joinRuns(runs),
-        rowsRead: task.inputs.reduce((sum, input) => sum + input.meta.rows, 0),
-        bytesRead: task.inputs.reduce((sum, input) => sum + input.meta.bytes, 0),
       }
     } finally {
       this.#clear()
@@ -144,7 +142,6 @@ export class MergeWriter {
 
   /** See Merger. */
   async problemOf(changes: MergeChanges, schema: PoolSchema): Promise<string | undefined> {
-    if (changes.set.length === 0) return undefined
     const engine = await this.#takeEngine()
     try {
       const [row = []] = await engine.run(valuesSql(changes, schema))
@@ -182,7 +179,7 @@ export class MergeWriter {
       const sources = inputs.filter(input => input.live > 0)
       const rows = sources.reduce((sum, input) => sum + input.live, 0)
       if (rows > 0) {
-        const deletes = changes.deletes.keys.length
+        const deletes = changes.deletes.length
         const footer = segmentFooter({
           ...task,
           ...spanOf(task),
@@ -265,9 +262,10 @@ export class MergeWriter {
       ...spanOf(task),
       rowsOfFlush: rows,
     }
-    const removedKeys = buildKeyRun(deletes.keys.map(key => ({ key, row: -1 })))
-    const deleteBytes = hasDeleteFile({ rows, deletes: deletes.keys.length })
-      ? writeDeleteFile(header, removedKeys, deletes.sequences)
+    const removedKeys = buildKeyRun(deletes.map(({ key }) => ({ key, row: -1 })))
+    const sequences = Float64Array.from(deletes, ({ sequence }) => sequence)
+    const deleteBytes = hasDeleteFile({ rows, deletes: deletes.length })
+      ? writeDeleteFile(header, removedKeys, sequences)
       : undefined
     const published = await this.#publish(task, rows > 0, deleteBytes)
     crashPoint('merge.published')
@@ -278,7 +276,7 @@ export class MergeWriter {
       schemaVersion: schema.version,
       ...spanOf(task),
       ...(keys?.ranges ?? rangesWithoutRows(inputs)),
-      deletes: deletes.keys.length,
+      deletes: deletes.length,
     }
     return { meta, run: keys?.run }
   }
@@ -381,11 +379,9 @@ function spanOf({ inputs }: MergeTask): { sequenceFrom: number; sequenceTo: numb
 /** The statistics of a segment that holds only deletes: received-at of the inputs. */
 function rangesWithoutRows(inputs: readonly InputSegment[]): SegmentKeys['ranges'] {
   return {
+    ...rangeFields(undefined),
     receivedFromUs: Math.min(...inputs.map(({ meta }) => meta.receivedFromUs)),
     receivedToUs: Math.max(...inputs.map(({ meta }) => meta.receivedToUs)),
-    timestampFromUs: null,
-    timestampToUs: null,
-    tenant: null,
   }
 }
 

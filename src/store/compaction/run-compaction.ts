@@ -15,80 +15,52 @@
  *   W-7  The retention cutoff is read again before the commit: rows that the pool keeps by then are
  *        not removed.
  */
-import type { CompactionCommit, FlushCommitted, PoolSegment } from '../../index/index-types.ts'
+import type { CompactionCommit, PoolSegment, QuerySegment } from '../../index/index-types.ts'
 import { assert, must } from '../../util/assert.ts'
 import { crashPoint } from '../../util/fault-injection.ts'
 import type {
   CompactPool,
   MergeDone,
   MergeFigures,
-  MergeSpeed,
   MergeTask,
   PinnedPool,
   Rewrite,
   RewriteOutcome,
-  SchedulerDeps,
+  RunnerDeps,
 } from './compaction-types.ts'
-import type { CommitCosts } from './merge-throttle.ts'
-import { cutoffUs, isPartlyExpired, olderThan, pickCompaction } from './pick-compaction.ts'
-
-interface CompactionRequest {
-  readonly pool: number
-  /**
-   * Read again when the inputs are picked: more segments may be replaceable since the scheduler
-   * inspected the pool.
-   */
-  readonly replaceableSegments: () => ReadonlySet<number>
-  readonly quarantined: ReadonlySet<number>
-  /** Segments with lower numbers are left to a job. */
-  readonly reservedBelow: number
-  /**
-   * A retention pass is due: expired rows are a reason for a merge. Other merges leave them out
-   * too.
-   */
-  readonly isRetentionDue: boolean
-  /** Limits the rows of the commit. */
-  readonly speed: MergeSpeed
-}
-
-type RunnerDeps = Pick<
-  SchedulerDeps,
-  | 'merger'
-  | 'clock'
-  | 'pool'
-  | 'obsolete'
-  | 'takeSegmentNumber'
-  | 'pin'
-  | 'commit'
-  | 'apply'
-  | 'unlink'
-  | 'onMerged'
->
+import { cutoffUs, isPartlyExpired, olderThan, type PickInput, pickCompaction } from './pick-compaction.ts'
 
 /** Runs compactions, and remembers files that could not be removed. */
 export class CompactionRunner {
   readonly #deps: RunnerDeps
-  readonly #costs: CommitCosts
   /** Outputs of failed merges that are still on disk, by pool. */
   readonly #orphans = new Map<number, number[]>()
 
-  constructor(deps: RunnerDeps, costs: CommitCosts) {
+  constructor(deps: RunnerDeps) {
     this.#deps = deps
-    this.#costs = costs
   }
 
   /**
    * Runs the next compaction of a pool. Resolves with false where there is none, or where the pool
-   * is gone. A pool that is
-   * deleted meanwhile, or now keeps its rows for longer, is no error: the output is removed.
-   * Rejects with SegmentDamaged, SegmentsDisagree or Unavailable; then nothing has changed.
+   * is gone. A pool that is deleted meanwhile, or now keeps its rows for longer, is no error: the
+   * output is removed. Rejects with SegmentDamaged, SegmentsDisagree or Unavailable; then nothing
+   * has changed.
+   * @param inputOf what to pick from, read when the pool is pinned: more segments may be
+   * replaceable since the scheduler inspected the pool
    */
-  async runNext(request: CompactionRequest): Promise<boolean> {
-    await this.#removeOrphans(request.pool)
-    const pinned = await this.#deps.pin(request.pool)
+  async runNext(number: number, inputOf: (segments: readonly PoolSegment[]) => PickInput): Promise<boolean> {
+    await this.#removeOrphans(number)
+    const pinned = await this.#deps.pin(number)
     try {
-      const task = this.#pickTask(request, pinned)
-      return task !== undefined && (await this.#run(request.pool, task))
+      const pool = this.#deps.pool(number)
+      if (pool === undefined) return false
+      const picked = pickCompaction(inputOf(pinned.all.map(segmentOf)))
+      if (picked === undefined) return false
+      const task = this.#taskOf(number, pool, pinned, picked.inputs, {
+        schemaVersion: Math.max(...picked.inputs.map(({ schemaVersion }) => schemaVersion)),
+        expireBeforeUs: this.#cutoffUs(pool),
+      })
+      return await this.#run(number, task)
     } finally {
       pinned.release()
     }
@@ -108,7 +80,7 @@ export class CompactionRunner {
     await this.#removeOrphans(number)
     const pinned = await this.#deps.pin(number)
     try {
-      const input = pinned.segments.find(({ meta }) => meta.segment === segment)
+      const input = pinned.all.find(({ meta }) => meta.segment === segment)
       if (input === undefined) return 'gone'
       const version = Math.max(schemaVersion, input.meta.schemaVersion)
       const schema = this.#deps.pool(number)?.schema(version)
@@ -132,26 +104,6 @@ export class CompactionRunner {
     this.#orphans.delete(pool)
   }
 
-  #pickTask(request: CompactionRequest, pinned: PinnedPool): MergeTask | undefined {
-    const pool = this.#deps.pool(request.pool)
-    if (pool === undefined) return undefined
-    const replaceable = request.replaceableSegments()
-    const expireBeforeUs = this.#cutoffUs(pool)
-    const picked = pickCompaction({
-      segments: pinned.segments.map(segmentOf),
-      obsolete: this.#deps.obsolete(request.pool),
-      isExcluded: segment =>
-        segment < request.reservedBelow || replaceable.has(segment) || request.quarantined.has(segment),
-      rowsMax: this.#costs.rowsMax(request.pool, request.speed),
-      expireBeforeUs: request.isRetentionDue ? expireBeforeUs : undefined,
-    })
-    if (picked === undefined) return undefined
-    return this.#taskOf(request.pool, pool, pinned, picked.inputs, {
-      schemaVersion: Math.max(...picked.inputs.map(({ schemaVersion }) => schemaVersion)),
-      expireBeforeUs,
-    })
-  }
-
   /** The task of a merge of these inputs. There is at least one. */
   #taskOf(
     number: number,
@@ -161,13 +113,13 @@ export class CompactionRunner {
     how: Pick<MergeTask, 'expireBeforeUs' | 'changes'> & { readonly schemaVersion: number },
   ): MergeTask {
     const deletionVectorsOf = new Map(
-      pinned.segments.map(({ meta, deletionVectors }) => [meta.segment, deletionVectors]),
+      pinned.all.map(({ meta, deletionVectors }) => [meta.segment, deletionVectors]),
     )
     const { schemaVersion, expireBeforeUs, changes } = how
     const { sequenceFrom } = must(inputs[0], 'an input')
     const { sequenceTo } = must(inputs.at(-1), 'an input')
     const schema = pool.schema(schemaVersion)
-    const isNewest = pinned.segments.every(({ meta }) => meta.sequenceTo <= sequenceTo)
+    const isNewest = pinned.all.every(({ meta }) => meta.sequenceTo <= sequenceTo)
     return {
       poolId: pool.poolId,
       schema,
@@ -179,7 +131,7 @@ export class CompactionRunner {
         deletionVectors: deletionVectorsOf.get(meta.segment) ?? [],
       })),
       expireBeforeUs,
-      older: olderThan(sequenceFrom, pinned.segments.map(segmentOf), this.#deps.obsolete(number)),
+      older: olderThan(sequenceFrom, pinned.all.map(segmentOf), this.#deps.obsolete(number)),
       leavesSegment: isNewest || changes !== undefined || (schema.key?.version ?? -1) >= 0,
       ...(changes === undefined ? {} : { changes }),
     }
@@ -216,20 +168,14 @@ export class CompactionRunner {
       await this.#deps.commit(commit).then(committed => {
         isCommitted = true
         if (task.expireBeforeUs !== undefined) crashPoint('retention.committed')
-        this.#apply(commit, committed)
+        crashPoint('compact.committed')
+        this.#deps.apply(commit, committed)
       })
-      onMerged(figuresOf(done, clock.nowMs() - beginMs))
+      onMerged(figuresOf(task, done, clock.nowMs() - beginMs))
       return true
     } finally {
       if (!isCommitted) await this.#discardOutput(number, task)
     }
-  }
-
-  #apply(commit: CompactionCommit, committed: FlushCommitted): void {
-    crashPoint('compact.committed')
-    const usPerKey = commit.keys === undefined ? 0 : committed.usPerKey
-    if (usPerKey !== undefined) this.#costs.learn(commit.pool, usPerKey)
-    this.#deps.apply(commit, committed)
   }
 
   async #discardOutput(pool: number, { folder, segment }: MergeTask): Promise<void> {
@@ -251,12 +197,18 @@ export class CompactionRunner {
   }
 }
 
-function segmentOf({ meta, deletionVectors }: PinnedPool['segments'][number]): PoolSegment {
+function segmentOf({ meta, deletionVectors }: QuerySegment): PoolSegment {
   return { ...meta, deletedRows: deletionVectors.reduce((sum, { rows }) => sum + rows.length, 0) }
 }
 
-function figuresOf({ rowsRead, bytesRead, meta }: MergeDone, ms: number): MergeFigures {
-  return { ms, rowsRead, bytesRead, rowsWritten: meta?.rows ?? 0, bytesWritten: meta?.bytes ?? 0 }
+function figuresOf({ inputs }: MergeTask, { meta }: MergeDone, ms: number): MergeFigures {
+  return {
+    ms,
+    rowsRead: inputs.reduce((sum, input) => sum + input.meta.rows, 0),
+    bytesRead: inputs.reduce((sum, input) => sum + input.meta.bytes, 0),
+    rowsWritten: meta?.rows ?? 0,
+    bytesWritten: meta?.bytes ?? 0,
+  }
 }
 
 /**

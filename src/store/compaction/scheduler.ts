@@ -23,6 +23,7 @@
  * Tests set `tickMs` to a few milliseconds (option `--compact-tick-ms`), so that everything that
  * waits for ticks comes sooner. `--retention-days-ahead` moves the clock of retention alone.
  */
+import type { PoolSegment } from '../../index/index-types.ts'
 import { AssertionFailed, assert, must } from '../../util/assert.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { MEMTABLE_BYTES_MAX } from '../../util/limits.ts'
@@ -82,7 +83,6 @@ export class Scheduler {
   readonly #costs: CommitCosts
   readonly #failures: MergeFailures
   readonly #debts = new DebtTotals()
-  /** Pools to inspect. */
   readonly #dirty = new Set<number>()
   /** Pools with something to merge, and since when; first in, first out. */
   readonly #queue = new Map<number, number>()
@@ -96,7 +96,6 @@ export class Scheduler {
   readonly #rewrites = new Map<number, WaitingRewrite>()
   #isMergeNext = false
   #neverStarts = false
-  /** Pools with a retention pass due. */
   readonly #expiring = new Set<number>()
   /** Full hour of the wall clock of the last retention pass. */
   #retentionHour: number | undefined
@@ -109,7 +108,14 @@ export class Scheduler {
   constructor(deps: SchedulerDeps) {
     this.#deps = deps
     this.#costs = new CommitCosts(deps.clock.nowMs)
-    this.#runner = new CompactionRunner(deps, this.#costs)
+    this.#runner = new CompactionRunner({
+      ...deps,
+      apply: (commit, committed) => {
+        const usPerKey = commit.keys === undefined ? 0 : committed.usPerKey
+        if (usPerKey !== undefined) this.#costs.learn(commit.pool, usPerKey)
+        deps.apply(commit, committed)
+      },
+    })
     this.#failures = new MergeFailures(deps)
   }
 
@@ -140,7 +146,6 @@ export class Scheduler {
     this.#dirty.add(pool)
   }
 
-  /** The pool's number of retention days changed. */
   retentionChanged(pool: number): void {
     this.#expiring.add(pool)
     this.#dirty.add(pool)
@@ -156,7 +161,6 @@ export class Scheduler {
     if (this.#merging?.pool === pool) await this.#merging.done
   }
 
-  /** The job has ended. */
   release(pool: number): void {
     if (this.#reserved.delete(pool)) this.retentionChanged(pool) // passes left its segments out
   }
@@ -183,7 +187,7 @@ export class Scheduler {
 
   /** See MergeFailures.leaveOut. */
   leaveOut(pool: number, segment: number): boolean {
-    const isNew = this.#failures.leaveOut(pool, segment)
+    const isNew = this.#failures.leaveOut(pool, [segment])
     if (isNew) this.#dirty.add(pool)
     return isNew
   }
@@ -303,24 +307,31 @@ export class Scheduler {
       return
     }
     if (this.#expiring.has(number)) this.#freeExpired(number, pool)
-    const replaceable = this.#deps.replaceableSegments(number)
-    const expireBeforeUs = this.#expiring.has(number) ? this.#cutoffUs(pool) : undefined
-    const all = this.#inputIgnoringFlushes(number, expireBeforeUs)
-    const input = {
-      ...all,
-      isExcluded: (segment: number) => replaceable.has(segment) || all.isExcluded(segment),
-    }
+    const input = this.#inputOf(number, this.#deps.segments(number))
     const { picked, debt } = inspectPool(input, this.#failures.quarantined(number).size)
     this.#debts.set(number, debt)
     if (picked === undefined) this.#queue.delete(number)
     else if (!this.#queue.has(number)) this.#queue.set(number, this.#deps.clock.nowMs())
   }
 
+  /** What the next merge of a living pool is picked from. */
+  #inputOf(number: number, segments: readonly PoolSegment[]): PickInput {
+    const pool = must(this.#deps.pool(number), 'a living pool')
+    const replaceable = this.#deps.replaceableSegments(number)
+    const expireBeforeUs = this.#expiring.has(number) ? this.#cutoffUs(pool) : undefined
+    const all = this.#inputIgnoringFlushes(number, expireBeforeUs, segments)
+    return { ...all, isExcluded: segment => replaceable.has(segment) || all.isExcluded(segment) }
+  }
+
   /** The pool as if no flush might replace a segment. */
-  #inputIgnoringFlushes(pool: number, expireBeforeUs: number | undefined): PickInput {
+  #inputIgnoringFlushes(
+    pool: number,
+    expireBeforeUs: number | undefined,
+    segments = this.#deps.segments(pool),
+  ): PickInput {
     const quarantined = this.#failures.quarantined(pool)
     return {
-      segments: this.#deps.segments(pool),
+      segments,
       obsolete: this.#deps.obsolete(pool),
       isExcluded: segment => segment < this.#reservedBelow(pool) || quarantined.has(segment),
       rowsMax: this.#costs.rowsMax(pool, this.#speedNow()),
@@ -386,7 +397,6 @@ export class Scheduler {
     }
   }
 
-  /** The pool in the queue that is merged next. */
   #nextMerge(): number | undefined {
     const nowMs = this.#deps.clock.nowMs()
     for (const pool of this.#queue.keys()) if (!this.#failures.isWaiting(pool, nowMs)) return pool
@@ -435,14 +445,7 @@ export class Scheduler {
     const pool = this.#deps.pool(number)
     if (pool === undefined) return false
     try {
-      const hasMerged = await this.#runner.runNext({
-        pool: number,
-        replaceableSegments: () => this.#deps.replaceableSegments(number),
-        quarantined: this.#failures.quarantined(number),
-        reservedBelow: this.#reservedBelow(number),
-        isRetentionDue: this.#expiring.has(number),
-        speed: this.#speedNow(),
-      })
+      const hasMerged = await this.#runner.runNext(number, segments => this.#inputOf(number, segments))
       this.#failures.succeeded(number)
       return hasMerged
     } catch (error) {

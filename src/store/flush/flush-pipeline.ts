@@ -41,7 +41,6 @@ interface FlushWaiter {
   readonly reject: (error: Error) => void
 }
 
-/** A pool's memtable and its flushes. */
 export class FlushingPool {
   readonly info: FlushPool
   readonly memtable = new PoolMemtable()
@@ -65,6 +64,8 @@ export class FlushingPool {
   /** True when its memtable is one of the largest while all together are too large. */
   isTooLarge = false
   isDropped = false
+  /** Called when a dropped pool has no flush under way any more. */
+  onClean: () => void = () => {}
   /** Removals of a dropped pool's files. */
   discards: Promise<void>[] = []
 
@@ -73,7 +74,6 @@ export class FlushingPool {
     this.nextSegment = info.nextSegment
   }
 
-  /** True when everything is flushed. */
   get isClean(): boolean {
     return this.memtable.isEmpty && this.underWay.length === 0
   }
@@ -255,12 +255,10 @@ export class FlushPipeline {
     return this.#count
   }
 
-  /** The sum of their weights. */
   get weight(): number {
     return this.#weight
   }
 
-  /** The bytes that they took from the memtables. */
   get bytes(): number {
     return this.#bytes
   }

@@ -1,33 +1,15 @@
 /**
  * When a pool is flushed, in which order pools are flushed, and how large a flush is. Main thread.
  *
- * When. A full memtable is flushed at once, and so is one that a reader waits for. Readers flush
- * what they read, so age bounds only what a start replays and how much log is held back. A memtable
- * is due when its oldest row is FLUSH_AGE_MS old, or when LOG_UNFLUSHED_BYTES of log were written
- * since then, which comes much sooner under load. While all memtables together hold more than
- * MEMTABLE_WAITING_BYTES_MAX, the largest are flushed early. The result is few flushes with many
- * rows instead of many with few (docs/decisions/0015). Each pool has its own share of these bounds,
- * between a half and all, so thousands of pools that began together do not come due together.
- *
- * In which order. FlushQueue has two lanes: `urgent` where a reader or a blocked request waits,
- * `aged` where only time passed. While both have pools, they take turns by weight, and a full flush
- * weighs as much as FLUSHES_SMALL small ones. So a flood of aged memtables does not stop a reader,
- * and a pool that is always full does not keep the log from being released (W-13).
- *
- * How large. A row with a new key costs the index a fraction of a microsecond. A row that updates a
- * random key among millions costs a page of the disk. Flushes of one size would take 0.1 s or 6 s,
- * and a reader waits for the flushes before its own (W-8). FlushThrottle therefore makes flushes
- * smaller when a full one takes longer than FLUSH_INDEX_MS_MAX, down to 1 / FLUSH_SHRINK_MAX, until
- * one takes FLUSH_SMALLER_MS_MAX (docs/decisions/0017). It makes them larger again when they are
- * fast, or when no flush reported its time for FLUSH_CALM_MS. Where half the rows take about as
- * long, the disk is slow whatever is flushed: the size goes back and stays for
- * FLUSH_SHRINK_REST_MS. While flushes are small, the size is doubled from time to time to see
- * whether the rows are still the cause.
- *
- * The index measures the time for the keys of each transaction once (index/), and two loops use it.
- * FlushThrottle asks whether fewer rows are faster at all, because every row must be flushed
- * anyway. Compaction (store/compaction/) takes the cost of one key and moves as many rows as fit
- * into its time.
+ *   when    A full memtable is flushed at once, and so is one that a reader waits for. Age bounds
+ *           what a start replays and how much log is held back: FLUSH_AGE_MS or LOG_UNFLUSHED_BYTES
+ *           of log. The largest memtables are flushed early while all together hold more than
+ *           MEMTABLE_WAITING_BYTES_MAX (decision 0015).
+ *   order   FlushQueue: a flood of aged memtables does not stop a reader, and a pool that is always
+ *           full does not keep the log from being released (W-13).
+ *   size    FlushThrottle: a row that updates a random key costs the index a page of the disk. Then
+ *           flushes become smaller, because a reader waits for those before its own (W-8, decision
+ *           0017).
  */
 import {
   FLUSH_INDEX_MS_MAX,
@@ -41,9 +23,10 @@ import {
 import type { FlushLimits, Moment, PoolMemtable } from './memtable.ts'
 
 /**
- * Age of the oldest row at which a memtable is flushed. Each pool uses between half of it and all
- * (store/flush/flush-policy.ts). Goal P-7 gives a start 3 s, and 2,000 pools take about 1 s of it.
- * 2,000 events a second leave at most 90,000 to parse again: 0.3 to 0.5 s (docs/decisions/0016).
+ * Age of the oldest row at which a memtable is flushed. Each pool uses between half of it and all,
+ * so thousands of pools that began together do not come due together. Goal P-7 gives a start 3 s,
+ * and 2,000 pools take about 1 s of it. 2,000 events a second leave at most 90,000 to parse again:
+ * 0.3 to 0.5 s (docs/decisions/0016).
  */
 export const FLUSH_AGE_MS = 60_000
 /** Time without a slow flush before flushes grow. */
@@ -90,10 +73,12 @@ export function largestOverLimit<Pool extends { readonly memtable: PoolMemtable 
   return bySize.slice(0, count)
 }
 
-/** Why a pool waits for a flush. */
 export type Lane = 'urgent' | 'aged'
 
-/** Pools that wait for a flush. */
+/**
+ * Pools that wait for a flush, in two lanes: `urgent` where a reader or a blocked request waits,
+ * `aged` where only time passed. While both have pools, they take turns by weight.
+ */
 export class FlushQueue<Pool extends { lane: Lane | undefined }> {
   readonly #lanes: Readonly<Record<Lane, Pool[]>> = { urgent: [], aged: [] }
   /** Weight that urgent flushes took and aged ones did not. At 0 it is the urgent lane's turn. */
@@ -163,7 +148,12 @@ interface Trial {
   readonly doubts: number
 }
 
-/** Sets the size of flushes by the time that the index takes for their keys. */
+/**
+ * Sets the size of flushes by the time that the index takes for their keys. Where half the rows take
+ * about as long, the disk is slow whatever is flushed: the size goes back and stays for
+ * FLUSH_SHRINK_REST_MS. While flushes are small, the size is doubled from time to time to see
+ * whether the rows are still the cause.
+ */
 export class FlushThrottle {
   readonly #full: FlushLimits
   #limits: FlushLimits
@@ -183,7 +173,6 @@ export class FlushThrottle {
     this.#limits = full
   }
 
-  /** The limits of a flush that starts now. */
   get limits(): FlushLimits {
     return this.#limits
   }
@@ -193,7 +182,6 @@ export class FlushThrottle {
     return this.#shrink > 1
   }
 
-  /** Takes the cost of a full flush into account. */
   report({ pool, beginMs, keysMs }: FlushCost, nowMs: number): void {
     this.#reportedMs = nowMs
     if (beginMs < this.#changedMs) return // A flush of another size says nothing about this one.

@@ -16,7 +16,7 @@
 
 import type { PoolSchema } from '../../format/schema.ts'
 import { assert, must } from '../../util/assert.ts'
-import { callAfter, monotonicMs } from '../../util/clock.ts'
+import { type Clock, realClock } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
 import {
   DISK_RETRY_MS,
@@ -49,14 +49,6 @@ export const FLUSH_TICK_MS = 250
 /** The error of those that wait for a pool when it is deleted. */
 export const poolDeleted = () => new Unavailable('pool_deleted', 'the Data Pool was deleted')
 
-/** Time, as the flusher needs it. */
-export interface FlushClock {
-  readonly nowMs: () => number
-  /** See callAfter. */
-  readonly after: (ms: number, call: () => void) => () => void
-}
-
-/** The flusher's dependencies. */
 interface FlusherDeps extends FlushDeps {
   /** Synced flushes, in each pool's order. The manifest must know them when this returns. */
   readonly onCommitted: (flushes: readonly FlushedSegment[]) => void
@@ -68,7 +60,7 @@ interface FlusherDeps extends FlushDeps {
   readonly onFreed?: (entries: readonly MemtableEntry[]) => void
   /** Bytes written to the log since the start: how much of it a memtable holds back. */
   readonly logBytes?: () => number
-  readonly clock?: FlushClock
+  readonly clock?: Clock
   /** Other limits, for tests. */
   readonly limits?: FlushLimits
 }
@@ -89,28 +81,19 @@ interface FlusherStats {
   readonly poolsFailing: number
 }
 
-/** Monotonic time and Node's timers. */
-const realClock: FlushClock = {
-  nowMs: monotonicMs,
-  after: callAfter,
-}
-
-/** The memtables of all pools and their flushes. */
 export class Flusher {
   readonly #deps: FlusherDeps
-  readonly #clock: FlushClock
+  readonly #clock: Clock
   readonly #throttle: FlushThrottle
   readonly #pipeline: FlushPipeline
   readonly #budget = new MemtableBudget(MEMTABLE_BYTES_MAX)
   readonly #recent: RecentFlushes
   readonly #pools = new Map<number, FlushingPool>()
-  /** Pools with something unflushed. */
   readonly #unflushed = new Set<FlushingPool>()
   /** Pools whose last flush failed. */
   readonly #failing = new Set<FlushingPool>()
   readonly #queue = new FlushQueue<FlushingPool>()
   readonly #dropped = new Set<number>()
-  readonly #dropWaiters = new Map<FlushingPool, () => void>()
   #lastSequence = 0
   #isStartDue = false
   /** `roomFor` returned false because flushes are behind. */
@@ -191,7 +174,6 @@ export class Flusher {
     return this.#throttle.isSlow && !this.#hasSlot && this.#queue.hasUrgent
   }
 
-  /** True when another flush may start. */
   get #hasSlot(): boolean {
     return this.#pipeline.weight < FLUSHES_MAX * FLUSHES_SMALL
   }
@@ -242,7 +224,7 @@ export class Flusher {
     while (!state.memtable.isEmpty) state.memtable.take(this.#throttle.limits)
     for (const waiter of state.waiters.splice(0)) waiter.reject(poolDeleted())
     const clean = new Promise<void>(resolve => {
-      this.#dropWaiters.set(state, resolve)
+      state.onClean = resolve
       this.#pipeline.cancel(state)
       this.#settle(state)
     })
@@ -443,10 +425,7 @@ export class Flusher {
   #settle(state: FlushingPool): void {
     this.#announceIdle()
     if (state.isClean) this.#unflushed.delete(state)
-    if (state.isDropped && state.isClean) {
-      this.#dropWaiters.get(state)?.()
-      this.#dropWaiters.delete(state)
-    }
+    if (state.isDropped && state.isClean) state.onClean()
     this.#enqueue(state)
     this.#announceRoom()
   }

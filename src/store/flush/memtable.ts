@@ -71,7 +71,6 @@ function entryBytes(entry: MemtableEntry): number {
   return entry.batch.byteLength + entry.requests.byteLength + MEMTABLE_ENTRY_BYTES
 }
 
-/** One pool's memtable. */
 export class PoolMemtable {
   #groups: MemtableGroup[] = []
   rows = 0

@@ -27,7 +27,6 @@ export interface RecentFlush {
   entries: MemtableEntry[]
 }
 
-/** The recent flushes of all pools. */
 export class RecentFlushes {
   readonly #rowsMax: number
   readonly #bytesMax: number

@@ -71,21 +71,6 @@ interface SegmentThreadOptions extends SegmentThreadData {
   readonly nice: number
 }
 
-export interface SegmentWriter {
-  /**
-   * Resolves when the files are durable. Rejects with FlushFailed, which gives the entries back.
-   */
-  flush(task: FlushTask): Promise<FlushDone>
-  /**
-   * Removes the Parquet and delete files of segments that no transaction names and no query pins.
-   * Resolves when they are gone for good, even after a power cut. Rejects with Node's error when
-   * the disk refuses; the caller may ask again.
-   */
-  unlink(folder: string, segments: readonly number[]): Promise<void>
-  /** Resolves when all earlier calls are served and the thread has ended. */
-  stop(): Promise<void>
-}
-
 /** A flush that failed: no file of it counts, and its entries are back. */
 export class FlushFailed extends Unavailable {
   readonly entries: readonly MemtableEntry[]
@@ -96,8 +81,11 @@ export class FlushFailed extends Unavailable {
   }
 }
 
+/** What the flusher calls: the segment thread, or a test in its place. */
+export type SegmentWriter = Pick<SegmentThread, 'flush' | 'unlink'>
+
 /** Starts the segment thread. */
-export class SegmentThread implements SegmentWriter {
+export class SegmentThread {
   readonly #thread: Thread<SegmentCalls>
 
   /**
@@ -110,6 +98,9 @@ export class SegmentThread implements SegmentWriter {
     this.#thread = startThread<SegmentCalls>({ name: 'segment', data, crashAt, nice, lost, onCrash })
   }
 
+  /**
+   * Resolves when the files are durable. Rejects with FlushFailed, which gives the entries back.
+   */
   async flush(task: FlushTask): Promise<FlushDone> {
     const done = await this.#thread.call('flush', task, buffersOf(task.entries))
     if (!('failed' in done)) return done
@@ -117,10 +108,16 @@ export class SegmentThread implements SegmentWriter {
     throw Object.assign(new FlushFailed(cause.message, done.entries), { cause })
   }
 
+  /**
+   * Removes the Parquet and delete files of segments that no transaction names and no query pins.
+   * Resolves when they are gone for good, even after a power cut. Rejects with Node's error when
+   * the disk refuses; the caller may ask again.
+   */
   unlink(folder: string, segments: readonly number[]): Promise<void> {
     return this.#thread.call('unlink', { folder, segments })
   }
 
+  /** Resolves when all earlier calls are served and the thread has ended. */
   stop(): Promise<void> {
     return this.#thread.stop()
   }

@@ -105,7 +105,7 @@ describe('the merge thread', () => {
     harness.flush([{ values: [['a']] }])
     const client = harness.startClient('second', 1)
     for (let round = 0; round < 2; round++) {
-      expect((await client.merge(harness.task(0, 1))).rowsRead).toBe(1)
+      expect((await client.merge(harness.task(0, 1))).meta).toMatchObject({ rows: 1 })
       await client.ended()
     }
     // A merge that comes while the thread ends waits for the next thread.

@@ -8,10 +8,11 @@ import { join } from 'node:path'
 import { expect } from 'vitest'
 import { ROW_NUMBER } from '../../../src/format/row-changes.ts'
 import type { PoolSchema, SchemaColumn } from '../../../src/format/schema.ts'
-import type { QuerySegment } from '../../../src/index/index-types.ts'
+import type { PoolSegment, QuerySegment } from '../../../src/index/index-types.ts'
 import type { Merger } from '../../../src/store/compaction/compaction-types.ts'
 import { MergeWriter } from '../../../src/store/compaction/merge.ts'
-import { CommitCosts, MergeThrottle } from '../../../src/store/compaction/merge-throttle.ts'
+import { MergeThrottle } from '../../../src/store/compaction/merge-throttle.ts'
+import type { PickInput } from '../../../src/store/compaction/pick-compaction.ts'
 import { CompactionRunner } from '../../../src/store/compaction/run-compaction.ts'
 import { unlinkSegments } from '../../../src/store/segment/publish-segment.ts'
 import { type Disk, disk } from '../../../src/util/disk.ts'
@@ -148,16 +149,15 @@ export class PinnedFilesHarness {
    * @param kept segments that no merge takes, as if they were large
    */
   async merge(...kept: readonly number[]): Promise<number> {
-    const request = {
-      pool: POOL,
-      replaceableSegments: () => this.server.flusher.replaceableSegments(POOL),
-      quarantined: new Set(kept),
-      reservedBelow: 0,
-      isRetentionDue: false,
-      speed: 'full' as const,
-    }
+    const { flusher, manifest } = this.server
+    const inputOf = (segments: readonly PoolSegment[]): PickInput => ({
+      segments,
+      obsolete: manifest.uncovered(POOL),
+      isExcluded: segment => flusher.replaceableSegments(POOL).has(segment) || kept.includes(segment),
+      expireBeforeUs: undefined,
+    })
     let merges = 0
-    for (; await this.#runner.runNext(request); merges++) expect(merges).toBeLessThan(20)
+    for (; await this.#runner.runNext(POOL, inputOf); merges++) expect(merges).toBeLessThan(20)
     return merges
   }
 
@@ -221,23 +221,17 @@ export class PinnedFilesHarness {
       stop: async () => undefined,
     }
     const pool = { poolId: poolIdOf(POOL), folder: this.folder, retentionDays: 0, schema: () => this.#schema }
-    return new CompactionRunner(
-      {
-        merger,
-        clock: { nowMs: () => 0, wallMs: () => FIRST_MS, after: () => () => undefined },
-        pool: () => pool,
-        obsolete: number => manifest.uncovered(number),
-        takeSegmentNumber: number => this.server.takeSegmentNumber(number),
-        pin: async number => {
-          const { all, release } = await manifest.snapshot(number)
-          return { segments: all, release }
-        },
-        commit: async commit => opened.index.commitCompaction(commit),
-        apply: (commit, committed) => manifest.applyCompaction(commit, committed),
-        unlink: async (from, segments) => unlinkSegments(UNSYNCED, from, segments),
-        onMerged: () => undefined,
-      },
-      new CommitCosts(() => 0),
-    )
+    return new CompactionRunner({
+      merger,
+      clock: { nowMs: () => 0, wallMs: () => FIRST_MS, after: () => () => undefined },
+      pool: () => pool,
+      obsolete: number => manifest.uncovered(number),
+      takeSegmentNumber: number => this.server.takeSegmentNumber(number),
+      pin: number => manifest.snapshot(number),
+      commit: async commit => opened.index.commitCompaction(commit),
+      apply: (commit, committed) => manifest.applyCompaction(commit, committed),
+      unlink: async (from, segments) => unlinkSegments(UNSYNCED, from, segments),
+      onMerged: () => undefined,
+    })
   }
 }

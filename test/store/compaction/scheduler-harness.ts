@@ -149,8 +149,7 @@ export class SchedulerHarness {
     )
     const made = after.find(one => one.segment === task.segment)
     const meta = made === undefined ? undefined : (({ deletedRows: _, ...rest }) => rest)(made)
-    const rowsRead = inputs.reduce((sum, one) => sum + one.rows, 0)
-    return { meta, keys: new ArrayBuffer(12), rowsRead, bytesRead: rowsRead }
+    return { meta, keys: new ArrayBuffer(12) }
   }
 
   #apply({ pool: number, add, remove }: CompactionCommit): void {
@@ -189,14 +188,15 @@ export class SchedulerHarness {
       takeSegmentNumber: number => (this.pools.get(number) as HarnessPool).nextSegment++,
       pin: async number => {
         this.pins += 1
-        const segments = [...(this.pools.get(number)?.segments ?? [])].map(({ deletedRows, ...meta }) => ({
+        const all = [...(this.pools.get(number)?.segments ?? [])].map(({ deletedRows, ...meta }) => ({
+          file: '',
           meta,
           deletionVectors:
             deletedRows === 0 || this.pinsWithoutDeleted
               ? []
               : [{ segment: meta.segment, rows: new Uint32Array(deletedRows) }],
         }))
-        return { segments, release: this.#unpin }
+        return { all, release: this.#unpin }
       },
       commit: async (commit): Promise<FlushCommitted> => {
         if (this.failCompaction !== undefined) throw this.failCompaction
