@@ -190,8 +190,8 @@ export class Manifest {
     const segments = new Map<number, ManifestSegment>()
     let deletedRows = 0
     for (const view of state.segments) {
-      // NOTE: keep the view as it came. V8 gives each spread of a rest pattern a hidden class of its
-      // own, and reads then take ten times as long.
+      // NOTE: keep the view as it came. V8 gives each spread of a rest pattern a hidden class of
+      // its own, and reads then take ten times as long.
       const { deletedRows: rows, ...meta } = view
       segments.set(meta.segment, this.#newSegment(state.pool, meta, view))
       deletedRows += rows

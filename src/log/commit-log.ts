@@ -176,8 +176,8 @@ export class Commit {
   }
 
   /**
-   * Lets files go whose records all stand below `belowSequence`, but never the newest file. They are
-   * recycled or removed.
+   * Lets files go whose records all stand below `belowSequence`, but never the newest file. They
+   * are recycled or removed.
    */
   release(belowSequence: number): void {
     this.#releaseBelow = Math.max(this.#releaseBelow, belowSequence)

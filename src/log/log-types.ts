@@ -16,8 +16,8 @@ export interface Span {
 /** The flushed sequences that a recovery starts from, and the taker of its chunks. */
 export interface RecoverOptions {
   /**
-   * Flushed sequence by pool number, for every pool that the catalog knows. It is -1 where
-   * the pool is deleted: recovery skips its records. A record of a pool that is missing here is damage.
+   * Flushed sequence by pool number, for every pool that the catalog knows. It is -1 where the pool
+   * is deleted: recovery skips its records. A record of a pool that is missing here is damage.
    */
   readonly flushed: ReadonlyMap<number, number>
   /** Gets the chunks in order. Recovery awaits the result before it hands over the next chunk. */

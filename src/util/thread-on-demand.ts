@@ -1,6 +1,6 @@
 /**
- * A thread that starts with the first call and ends when no call came for a while: a server that has
- * no work for it keeps no thread, and what the thread loaded is freed.
+ * A thread that starts with the first call and ends when no call came for a while: a server that
+ * has no work for it keeps no thread, and what the thread loaded is freed.
  */
 import type { ResultOf, ValueOf } from './callee.ts'
 import { Unavailable } from './errors.ts'
@@ -39,7 +39,7 @@ export class ThreadOnDemand<Calls> {
     return this.#running === 0
   }
 
-  /** Rejects with the handler's error, or with Unavailable once the thread was stopped or crashed. */
+  /** Rejects with the handler's error, or with Unavailable after a stop or a crash. */
   async call<N extends keyof Calls & string>(name: N, value: ValueOf<Calls[N]>): Promise<ResultOf<Calls[N]>> {
     this.#running += 1
     clearTimeout(this.#idle)

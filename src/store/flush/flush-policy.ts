@@ -149,8 +149,8 @@ interface Trial {
 }
 
 /**
- * Sets the size of flushes by the time that the index takes for their keys. Where half the rows take
- * about as long, the disk is slow whatever is flushed: the size goes back and stays for
+ * Sets the size of flushes by the time that the index takes for their keys. Where half the rows
+ * take about as long, the disk is slow whatever is flushed: the size goes back and stays for
  * FLUSH_SHRINK_REST_MS. While flushes are small, the size is doubled from time to time to see
  * whether the rows are still the cause.
  */
