@@ -1,8 +1,8 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { must } from '../../src/util/assert.ts'
-import { send, startServer, type TestPool, type TestServer } from '../util/server.ts'
+import { send, startServer, type TestPool, type TestServer, temporaryFolder } from '../util/server.ts'
 import { events, KEYED, segmentsOf } from './damage.ts'
 
 /**
@@ -33,15 +33,37 @@ async function holds(server: TestServer, pool: TestPool, more = 0): Promise<void
   expect(await server.count(pool.poolId, { filters })).toBe('0')
 }
 
-test('a missing segment: queries name it and never answer a short count, ingest goes on', async () => {
+interface Stopped {
+  readonly dataDir: string
+  readonly pool: TestPool
+  /** It has 7 rows. */
+  readonly healthy: TestPool
+}
+let stopped: Promise<Stopped> | undefined
+
+/** A copy of a folder that was stopped with a filled pool and a healthy one. */
+async function stoppedFolder(): Promise<Stopped> {
+  stopped ??= fillAndStop()
+  const { dataDir, ...pools } = await stopped
+  const copy = join(temporaryFolder(), 'data')
+  cpSync(dataDir, copy, { recursive: true })
+  return { dataDir: copy, ...pools }
+}
+
+async function fillAndStop(): Promise<Stopped> {
   const server = await startServer()
   const pool = await filled(server)
   const healthy = await server.createPool({ ...KEYED, uniqueName: 'healthy' })
   expect((await send(healthy.url, events(0, 7))).status).toBe(200)
   expect((await server.stop()).code).toBe(0)
-  const missing = must(segmentsOf(server.dataDir, pool.poolId)[0], 'a segment')
+  return { dataDir: server.dataDir, pool, healthy }
+}
+
+test('a missing segment: queries name it and never answer a short count, ingest goes on', async () => {
+  const { dataDir, pool, healthy } = await stoppedFolder()
+  const missing = must(segmentsOf(dataDir, pool.poolId)[0], 'a segment')
   rmSync(missing)
-  const next = await startServer({ dataDir: server.dataDir })
+  const next = await startServer({ dataDir })
   const damaged = { message: expect.stringMatching(/^SEGMENT_DAMAGED: .*/) }
   await expect(next.sum(pool.poolId, 'n')).rejects.toMatchObject(damaged)
   await expect(next.sum(pool.poolId, 'n')).rejects.toThrow(missing.split('/').slice(-2).join('/'))
@@ -55,11 +77,9 @@ test('a missing segment: queries name it and never answer a short count, ingest 
 })
 
 test('data/index removed: it is rebuilt, counts are the same, deletes stay deleted', async () => {
-  const server = await startServer()
-  const pool = await filled(server)
-  expect((await server.stop()).code).toBe(0)
-  rmSync(join(server.dataDir, 'index'), { recursive: true })
-  const next = await startServer({ dataDir: server.dataDir })
+  const { dataDir, pool } = await stoppedFolder()
+  rmSync(join(dataDir, 'index'), { recursive: true })
+  const next = await startServer({ dataDir })
   expect(next.output()).toContain('the index was built from')
   await holds(next, pool)
   const url = `${next.base}${new URL(pool.url).pathname}`
@@ -93,14 +113,12 @@ const damages: Record<string, (bytes: Buffer) => void> = {
 }
 for (const [name, damage] of Object.entries(damages)) {
   test(`data/index with ${name}: it is set aside and rebuilt`, async () => {
-    const server = await startServer()
-    const pool = await filled(server)
-    expect((await server.stop()).code).toBe(0)
-    const data = join(server.dataDir, 'index', 'data.mdb')
+    const { dataDir, pool } = await stoppedFolder()
+    const data = join(dataDir, 'index', 'data.mdb')
     const bytes = readFileSync(data)
     damage(bytes)
     writeFileSync(data, bytes)
-    const next = await startServer({ dataDir: server.dataDir })
+    const next = await startServer({ dataDir })
     expect(next.output()).toContain(`${data}.damaged-1`)
     await holds(next, pool)
     expect((await next.stop()).code).toBe(0)

@@ -1,17 +1,33 @@
 import { createHash } from 'node:crypto'
-import { readdirSync, readFileSync } from 'node:fs'
+import { cpSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { must } from '../../src/util/assert.ts'
-import { send, spawnServer, startServer, type TestPool } from '../util/server.ts'
+import { send, spawnServer, startServer, type TestPool, temporaryFolder } from '../util/server.ts'
 import { events, flipBit, KEYED, readBytes, readStoppedLog, writeBytes } from './damage.ts'
 
 const ARGS = ['--log-file-bytes', String(4 * 1024 * 1024)]
 const REQUESTS = 12
 const EVENTS = 10
 
-/** A folder that was killed with acknowledged requests in its log, none of them flushed. */
-async function killedFolder(): Promise<{ readonly dataDir: string; readonly pool: TestPool }> {
+interface Killed {
+  readonly dataDir: string
+  readonly pool: TestPool
+}
+let killed: Promise<Killed> | undefined
+
+/**
+ * A copy of a folder that was killed with acknowledged requests in its log, none of them flushed.
+ */
+async function killedFolder(): Promise<Killed> {
+  killed ??= fillAndKill()
+  const { dataDir, pool } = await killed
+  const copy = join(temporaryFolder(), 'data')
+  cpSync(dataDir, copy, { recursive: true })
+  return { dataDir: copy, pool }
+}
+
+async function fillAndKill(): Promise<Killed> {
   const server = await startServer({ args: ARGS })
   const pool = await server.createPool(KEYED)
   for (let request = 0; request < REQUESTS; request++) {
