@@ -4,8 +4,8 @@
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { connect } from 'node:net'
-import { expect, test } from 'vitest'
+import { connect, type Socket } from 'node:net'
+import { beforeAll, expect, test } from 'vitest'
 import type {
   Api,
   ApiOptions,
@@ -55,6 +55,24 @@ function serve(
 function chunkOf(index: number): Uint8Array {
   return new Uint8Array(200_000).fill(index)
 }
+
+const idle = {
+  source: new Source(),
+  api: undefined as Api | undefined,
+  socket: undefined as Socket | undefined,
+}
+let isLong: Promise<void> | undefined
+
+/** The client that reads nothing begins before all others, which are served meanwhile. */
+beforeAll(async () => {
+  const { source } = idle
+  idle.api = await serve(async () => source.reply(async at => (at < 100 ? chunkOf(at) : undefined)))
+  idle.socket = connect(idle.api.port, '127.0.0.1')
+  idle.socket.pause()
+  idle.socket.write(head('/v1/pools/p/arrow', ['Connection: close'], 'GET'))
+  // No event says that nothing happened: 16 s are one more than any timer of uWebSockets.js.
+  isLong = new Promise(resolve => setTimeout(resolve, 16_000))
+})
 
 test('a stream arrives whole, its connection is used again, and HEAD gets only the head', async () => {
   const source = new Source()
@@ -229,26 +247,6 @@ test('a client that disconnects or stalls ends its stream and closes the source'
   expect(await api.stop(1000)).toBe(true)
 })
 
-test('a client that reads nothing for longer than the timer of uWebSockets.js still gets the rest', async () => {
-  const source = new Source()
-  const api = await serve(async () => source.reply(async at => (at < 100 ? chunkOf(at) : undefined)))
-  const socket = connect(api.port, '127.0.0.1')
-  socket.pause()
-  socket.write(head('/v1/pools/p/arrow', ['Connection: close'], 'GET'))
-  // No event says that nothing happened: 16 s are one more than any of its timers.
-  await new Promise(resolve => setTimeout(resolve, 16_000))
-  expect([source.closed, api.stats().streams]).toEqual([0, 1])
-  let lastBytes = ''
-  socket.on('data', data => {
-    lastBytes = (lastBytes + data.subarray(-5).toString('latin1')).slice(-5)
-  })
-  socket.resume()
-  await until(() => lastBytes === '0\r\n\r\n')
-  expect(source.closed).toBe(1)
-  socket.destroy()
-  expect(await api.stop(1000)).toBe(true)
-})
-
 test('a client that disconnects before the first chunk closes the source once the chunk exists', async () => {
   const source = new Source()
   const { promise, open } = gate()
@@ -286,7 +284,8 @@ test('a request hears that its client has gone while its stream works on the nex
   expect(await api.stop(1000)).toBe(true)
 })
 
-test('a stream beyond the limit is 503, and its source is never read', async () => {
+// These two wait for a slot as long as a request may, each on a server of its own.
+test.concurrent('a stream beyond the limit is 503, and its source is never read', async () => {
   const sources: Source[] = []
   const { promise, open } = gate()
   const api = await serve(async () => {
@@ -309,7 +308,7 @@ test('a stream beyond the limit is 503, and its source is never read', async () 
   expect(await api.stop(1000)).toBe(true)
 })
 
-test('a stream keeps its slot until its source is closed', async () => {
+test.concurrent('a stream keeps its slot until its source is closed', async () => {
   const { promise, open } = gate()
   const source = new Source()
   const api = await serve(async () => {
@@ -343,4 +342,20 @@ test('a server that stops closes its streams without the end mark', async () => 
   expect(await api.stop(5000)).toBe(true)
   await failed
   await until(() => source.closed === 1)
+})
+
+test('a client that reads nothing for longer than the timer of uWebSockets.js still gets the rest', async () => {
+  const { source } = idle
+  const [api, socket] = [idle.api!, idle.socket!]
+  await isLong
+  expect([source.closed, api.stats().streams]).toEqual([0, 1])
+  let lastBytes = ''
+  socket.on('data', data => {
+    lastBytes = (lastBytes + data.subarray(-5).toString('latin1')).slice(-5)
+  })
+  socket.resume()
+  await until(() => lastBytes === '0\r\n\r\n')
+  expect(source.closed).toBe(1)
+  socket.destroy()
+  expect(await api.stop(1000)).toBe(true)
 })
