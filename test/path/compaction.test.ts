@@ -1,9 +1,15 @@
 /** Compaction in the real server: there are fewer segments, and nothing else changes. */
-import { copyFileSync, existsSync, rmSync, statSync } from 'node:fs'
+import { copyFileSync, cpSync, existsSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { below, randomFrom } from '../util/random.ts'
-import { CounterFailed, startServer, type TestPool, type TestServer } from '../util/server.ts'
+import { below, casesOf, randomFrom } from '../util/random.ts'
+import {
+  CounterFailed,
+  startServer,
+  type TestPool,
+  type TestServer,
+  temporaryFolder,
+} from '../util/server.ts'
 import {
   AT,
   at,
@@ -19,6 +25,9 @@ import {
   untilRest,
 } from './compaction.ts'
 import { flipBit, segmentsOf } from './damage.ts'
+
+/** Pools that are deleted: half of them while a merge runs. */
+const DELETED = casesOf(2, 6)
 
 /** Each size is half of the one before, so no flush replaces an earlier segment. */
 const FALLING = [900, 400, 190, 90, 40]
@@ -168,7 +177,7 @@ test('a pool deleted while compaction works frees its files, and its URL answers
   const server = await startServer({ env: OFTEN })
   const steady = await server.createPool(KEYED)
   await post(steady, events(0, 10))
-  for (let round = 0; round < 6; round++) {
+  for (let round = 0; round < DELETED; round++) {
     const pool = await server.createPool(KEYED)
     await flushes(server, pool, FALLING)
     const folder = join(server.dataDir, 'segment', pool.poolId)
@@ -203,12 +212,21 @@ test('W-13: rows of a deleted pool that were never flushed hold no log files', a
   expect(before).toBeGreaterThan(1)
 }, 300_000)
 
-/** A stopped folder with a pool of twice five small segments, all due to be merged. */
-async function stoppedWithSmall(specs: number) {
+let small: ReturnType<typeof fillSmall> | undefined
+
+/** A copy of a killed folder with two pools of twice five small segments, all due to be merged. */
+async function folderWithSmall() {
+  small ??= fillSmall()
+  const { dataDir, pools } = await small
+  const copy = join(temporaryFolder(), 'data')
+  cpSync(dataDir, copy, { recursive: true })
+  return { dataDir: copy, pools }
+}
+
+async function fillSmall() {
   let server = await startServer({ env: NEVER })
   const { dataDir } = server
-  const pools: TestPool[] = []
-  for (let i = 0; i < specs; i++) pools.push(await server.createPool(KEYED))
+  const pools = [await server.createPool(KEYED), await server.createPool(KEYED)] as const
   for (const pool of pools) await flushes(server, pool, FALLING)
   await server.kill() // the flusher forgets its recent flushes
   server = await startServer({ dataDir, env: NEVER })
@@ -219,8 +237,8 @@ async function stoppedWithSmall(specs: number) {
 }
 
 test('W-8: a damaged segment is left alone and said; the other segments and pools go on', async () => {
-  const { dataDir, pools } = await stoppedWithSmall(2)
-  const [hurt, whole] = pools as [TestPool, TestPool]
+  const { dataDir, pools } = await folderWithSmall()
+  const [hurt, whole] = pools
   const damaged = segmentsOf(dataDir, hurt.poolId)[2] ?? ''
   flipBit(damaged, statSync(damaged).size - 1)
   const server = await startServer({ dataDir, env: OFTEN })
@@ -247,23 +265,33 @@ test('W-8: a damaged segment is left alone and said; the other segments and pool
 }, 300_000)
 
 for (const point of ['compact.merged', 'compact.committed'])
-  for (const isIndexRemoved of [false, true])
-    test(`W-4, W-6: killed at ${point}${isIndexRemoved ? ', the index removed' : ''}: everything is there`, async () => {
-      const { dataDir, pools } = await stoppedWithSmall(1)
-      const pool = pools[0] as TestPool
-      const started = startServer({ dataDir, env: { ...OFTEN, WEIR_CRASH_AT: point } })
-      const ended = await started.then(one => one.ended, String)
-      expect(typeof ended === 'string' ? ended : ended.signal).toMatch(/SIGKILL/)
-      if (isIndexRemoved) rmSync(join(dataDir, 'index'), { recursive: true })
-      const server = await startServer({ dataDir, env: OFTEN })
-      const check = async () => {
-        expect(await server.count(pool.poolId)).toBe(String(2 * FALLING_ROWS - 50))
-        expect(await server.sum(pool.poolId, 'n')).toBe(String(2 * FALLING_ROWS + 50))
-      }
-      await post(at(server, pool), events(0, 50, 3))
-      await post(at(server, pool), events(50, 100), 'DELETE')
-      await check()
-      await untilRest(server)
-      await check()
-      expect((await server.stop()).code).toBe(0)
-    }, 300_000)
+  test(`W-4, W-6: killed at ${point}: everything is there, also where the index is removed`, async () => {
+    const { dataDir, pools } = await folderWithSmall()
+    const started = startServer({ dataDir, env: { ...OFTEN, WEIR_CRASH_AT: point } })
+    const ended = await started.then(one => one.ended, String)
+    expect(typeof ended === 'string' ? ended : ended.signal).toMatch(/SIGKILL/)
+    const bare = join(temporaryFolder(), 'data')
+    cpSync(dataDir, bare, { recursive: true })
+    rmSync(join(bare, 'index'), { recursive: true })
+    await Promise.all([dataDir, bare].map(folder => survives(folder, pools)))
+  }, 300_000)
+
+/** Starts on a folder with small segments, and changes both pools while they are merged. */
+async function survives(dataDir: string, pools: readonly TestPool[]): Promise<void> {
+  const server = await startServer({ dataDir, env: OFTEN })
+  const check = async () => {
+    for (const { poolId } of pools) {
+      expect(await server.count(poolId)).toBe(String(2 * FALLING_ROWS - 50))
+      expect(await server.sum(poolId, 'n')).toBe(String(2 * FALLING_ROWS + 50))
+    }
+  }
+  // The merge that was killed was one of either pool.
+  for (const pool of pools) {
+    await post(at(server, pool), events(0, 50, 3))
+    await post(at(server, pool), events(50, 100), 'DELETE')
+  }
+  await check()
+  await untilRest(server)
+  await check()
+  expect((await server.stop()).code).toBe(0)
+}
