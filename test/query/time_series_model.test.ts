@@ -7,7 +7,7 @@ import { leaderboard } from '../../src/query/plan/leaderboard.ts'
 import type { Granularity } from '../../src/query/plan/time-intervals.ts'
 import { timeSeries } from '../../src/query/plan/time-series.ts'
 import { topValues } from '../../src/query/plan/top-values.ts'
-import { below, newSeed, type Random, randomFrom } from '../util/random.ts'
+import { below, casesOf, newSeed, type Random, randomFrom } from '../util/random.ts'
 import * as model from './metric-model.ts'
 import { type Row, schemaOf, TestPool } from './pool.ts'
 import { WallClock } from './wall-clock.ts'
@@ -15,6 +15,7 @@ import { WallClock } from './wall-clock.ts'
 const pool = new TestPool()
 afterAll(() => pool.close())
 
+const QUERIES = casesOf(1, 2)
 const MINUTE = 60_000
 const DAY = 24 * 60 * MINUTE
 /** 0001-01-01. */
@@ -117,7 +118,7 @@ describe('random time series', () => {
               : model.randomRow(random, changeUs - NEAR_US, changeUs + NEAR_US),
           )
           const { live, segments } = await model.store(pool, random, rows)
-          for (let i = 0; i < 2; i++) {
+          for (let i = 0; i < QUERIES; i++) {
             const { selection, holds } = model.randomCondition(random)
             const { policy, sees } = model.randomPolicy(random)
             const query = { ...randomQuery(random, zone, granularity, fromUs, toUs), ...selection }
