@@ -70,12 +70,16 @@ const LONGEST = [
   'tools/backup/every_row_is_restored',
   'tools/mistakes_get_one_line',
   'tools/backup/consistent_under_load',
-  'query/hidden_rows_plans',
-  'jobs/jobs_match_model',
+  'query/arrow/export_command',
+  'path/operation',
+  'api/stream_replies',
+  'path/added_columns',
   'path/clock_steps',
   'bench/path_with_peers',
   'abuse/connections',
   'tools/killed_commands_run_again',
+  'jobs/jobs_match_model',
+  'query/hidden_rows_plans',
 ]
 
 /** They start no server and no process: files of a folder share a worker. */
