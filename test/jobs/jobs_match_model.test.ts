@@ -6,11 +6,11 @@ import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { OFTEN } from '../path/compaction.ts'
-import { below, newSeed, randomFrom } from '../util/random.ts'
+import { below, casesOf, newSeed, randomFrom } from '../util/random.ts'
 import { startServer, type TestServer, temporaryFolder } from '../util/server.ts'
 import { ModelPool, POOLS } from './job-model.ts'
 
-const ROUNDS = 14
+const ROUNDS = casesOf(6, 14)
 const STEPS = 12
 
 const seed = newSeed()
