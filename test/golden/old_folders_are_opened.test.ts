@@ -7,12 +7,13 @@ import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { NEVER, OFTEN, until, untilRest } from '../path/compaction.ts'
+import { crossRead } from '../util/cross-read.ts'
 import { fetchToken, spawnServer } from '../util/server.ts'
-import { verifyFolder } from '../util/verify.ts'
+import { rebuildFolder, verifyFolder } from '../util/verify.ts'
 import { COMMITS, Golden, withoutReceived } from './opened-folder.ts'
 
 describe.each(COMMITS)('the folders of %s', commit => {
-  test('killed: rows are there, change, are merged, and outlive the index', async () => {
+  test.concurrent('killed: rows are there, change, are merged, and outlive the index', async () => {
     const golden = new Golden(commit, 'killed')
     await golden.start()
     await golden.holdsRows()
@@ -28,17 +29,20 @@ describe.each(COMMITS)('the folders of %s', commit => {
     for (const pool of ['every_type', 'by_day', 'by_boolean'])
       expect(await golden.segments(pool), pool).toHaveLength(1)
     await golden.holdsRows()
+    const pools = await Promise.all([...golden.rows.keys()].map(pool => golden.idOf(pool)))
     await golden.stop()
     await verifyFolder(golden.dataDir)
 
-    rmSync(join(golden.dataDir, 'index'), { recursive: true })
-    await golden.start()
-    await golden.holdsRows()
-    await golden.stop()
+    const before = await visibleRows(golden.dataDir)
+    expect(pools.map(poolId => before.get(poolId)?.length)).toEqual(
+      [...golden.rows.values()].map(rows => rows.length),
+    )
+    await rebuildFolder(golden.dataDir)
     await verifyFolder(golden.dataDir)
+    expect(await visibleRows(golden.dataDir)).toEqual(before)
   })
 
-  test('stopped: the first start may find no index', async () => {
+  test.concurrent('stopped: the first start may find no index', async () => {
     const golden = new Golden(commit, 'stopped')
     rmSync(join(golden.dataDir, 'index'), { recursive: true })
     // A killed query of the version may have left such a file.
@@ -67,6 +71,12 @@ test('a start that converts a folder may be killed anywhere', async () => {
   await golden.stop()
   await verifyFolder(dataDir)
 })
+
+/** The rows by pool id, as two other readers find them by the index. */
+async function visibleRows(dataDir: string): Promise<Map<string, string[]>> {
+  const found = await crossRead(dataDir)
+  return new Map([...found].map(([poolId, rows]) => [poolId, rows.map(row => JSON.stringify(row)).sort()]))
+}
 
 /** Questions whose segments are picked by the range of tenant and timestamp. */
 async function questionsAreAnswered(golden: Golden): Promise<void> {
