@@ -11,7 +11,7 @@ import {
   type FilterOperator,
   type TimeRange,
 } from '../../src/query/plan/where.ts'
-import { below, type Random, randomFrom } from '../util/random.ts'
+import { below, casesOf, type Random, randomFrom } from '../util/random.ts'
 import { send, startServer, type TestPool, type TestServer } from '../util/server.ts'
 import { type Cell, randomInstant, randomText, randomValue, spellInstant } from './values.ts'
 
@@ -19,7 +19,7 @@ const PHASES = 4
 const REQUESTS_A_PHASE = 5
 const EVENTS_MAX = 400
 const KEYS = 1_500
-const COUNTERS_A_PHASE = 100
+const COUNTERS_A_PHASE = casesOf(50, 100)
 
 const TYPES: ReadonlyMap<string, ColumnType> = new Map([
   ['id', 'INT32'],
