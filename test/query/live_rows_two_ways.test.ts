@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { QuerySegment } from '../../src/index/index-types.ts'
 import type { Statement } from '../../src/query/plan/plan.ts'
 import type { QueryEngine } from '../../src/query/plan/query-task.ts'
-import { integersFrom, newSeed } from '../util/random.ts'
+import { casesOf, integersFrom, newSeed } from '../util/random.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
 const pool = new TestPool()
@@ -101,21 +101,25 @@ async function answer(engine: QueryEngine, segments: readonly QuerySegment[], st
 }
 
 describe('W-8 both ways give the same rows', () => {
-  test.each([1, 2, 3, 4, 5, 6])('random segments and deleted rows (%i)', { timeout: 120_000 }, async () => {
-    const seed = newSeed()
-    const random = integersFrom(seed)
-    const segments: QuerySegment[] = []
-    for (let part = 0; part < 2 + random(4); part++) {
-      const segment = await segmentOf(random, part)
-      segments.push(withDeletionVectors(segment, deletedOf(random, segment.meta.rows)))
-    }
-    for (const sql of SELECTS) {
-      const restriction = { columns: null, where: "tenant IS NULL OR tenant <> 't2'" }
-      const statement = { sql, bounds: [], ...(random(4) === 0 ? { restriction } : {}) }
-      const want = await answer(js, segments, statement)
-      expect(await answer(native, segments, statement), `seed ${seed}: ${sql}`).toEqual(want)
-    }
-  })
+  test.each([1, 2, 3, 4, 5, 6].slice(0, casesOf(3, 6)))(
+    'random segments and deleted rows (%i)',
+    { timeout: 120_000 },
+    async () => {
+      const seed = newSeed()
+      const random = integersFrom(seed)
+      const segments: QuerySegment[] = []
+      for (let part = 0; part < 2 + random(4); part++) {
+        const segment = await segmentOf(random, part)
+        segments.push(withDeletionVectors(segment, deletedOf(random, segment.meta.rows)))
+      }
+      for (const sql of SELECTS) {
+        const restriction = { columns: null, where: "tenant IS NULL OR tenant <> 't2'" }
+        const statement = { sql, bounds: [], ...(random(4) === 0 ? { restriction } : {}) }
+        const want = await answer(js, segments, statement)
+        expect(await answer(native, segments, statement), `seed ${seed}: ${sql}`).toEqual(want)
+      }
+    },
+  )
 
   test('several pools in one statement, each with deleted rows of its own', async () => {
     const random = integersFrom(newSeed())
