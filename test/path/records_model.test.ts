@@ -5,7 +5,8 @@
  * (cross-read.ts).
  *
  * A failure prints fast-check's seed and path. WEIR_TEST_SEED repeats a run, WEIR_TEST_RUNS sets
- * the number of sequences (TEST_RUNS), and WEIR_KERNEL limits the run to one kernel.
+ * the number of sequences (TEST_RUNS), and WEIR_KERNEL limits the run to one kernel. `npm test`
+ * runs a part of the sequences, each time with another seed.
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +15,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { weir } from '../tools/folder.ts'
 import { crossRead } from '../util/cross-read.ts'
-import { TEST_RUNS } from '../util/random.ts'
+import { casesOf, TEST_RUNS } from '../util/random.ts'
 import { fetchToken, startServer, type TestPool, type TestServer } from '../util/server.ts'
 import { rebuildFolder, verifyFolder } from '../util/verify.ts'
 import { column, pathOf, post } from './client.ts'
@@ -22,6 +23,8 @@ import { merges, until, untilRest } from './compaction.ts'
 
 const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 const RESTARTING_MS = 300_000 + TEST_RUNS * 60_000
+const CALM = casesOf(40, 100 * TEST_RUNS)
+const RESTARTING = casesOf(1, TEST_RUNS)
 /** The number of sequences that run at once, each on its own pool. */
 const LANES = 5
 const IDS = ['a', 'b', 'c', 'd', 'é', '']
@@ -494,7 +497,7 @@ const restarts = HOW.map(how => fc.constant(new Restart(how)))
 
 const KERNELS = [
   // Each start takes seconds: few sequences have one.
-  { kernel: 'native', calm: 100 * TEST_RUNS, restarting: TEST_RUNS },
+  { kernel: 'native', calm: CALM, restarting: RESTARTING },
   { kernel: 'js', calm: 10, restarting: 0 },
 ].filter(({ kernel }) => kernel === (process.env['WEIR_KERNEL'] ?? kernel))
 
