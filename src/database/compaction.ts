@@ -2,8 +2,8 @@
  * When compaction begins after a start, and what it leaves alone.
  *
  *   W-5  Compaction starts after the sweep (`sweepThenCompact`).
- *   W-6  Where files of earlier runs had to stay, a rebuild would still read them: `leaveAlone`,
- *        `keepObsolete`.
+ *   W-6  A rebuild would still read files of earlier runs that had to stay, so compaction leaves
+ *        their pool alone (`leaveDamagedAlone`) or keeps its obsolete files (`keepObsolete`).
  */
 import { basename, dirname } from 'node:path'
 import type { Catalog } from '../catalog/catalog.ts'

@@ -36,7 +36,7 @@ export interface Metrics {
    * code of the event error.
    */
   events(pool: string, result: 'accepted' | 'rejected', code: string, count: number): void
-  /** An ingest request was refused as a whole, with this problem code. */
+  /** A request to ingest or to import was refused as a whole, with this problem code. */
   refused(code: string): void
   request(status: number): void
   bytes(count: number): void
@@ -85,7 +85,7 @@ export function createMetrics(): Metrics {
   countedByLabel(
     registers,
     'weir_refused_requests_total',
-    'ingest requests refused as a whole, by code',
+    'requests to ingest or to import that were refused as a whole, by code',
     ['code'],
     byOne(refusals),
   )

@@ -194,7 +194,7 @@ export const NEW_INDEX = 'it is new'
 export interface IndexNotes {
   /** The reason for the rebuild; undefined where the index was whole. */
   readonly rebuiltBecause: string | undefined
-  /** Files of uncommitted flushes, which were removed. */
+  /** Files of flushes and merges that never committed. They were removed. */
   readonly cleared: readonly string[]
   /** Folders of no known pool that the rebuild left alone. */
   readonly unknownFolders: readonly string[]

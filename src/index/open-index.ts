@@ -2,7 +2,7 @@
  * Opens `data/index`. A valid index opens as it is. A damaged one is set aside, any other invalid
  * one is emptied, and both are rebuilt from the segments.
  *
- *   W-5  Files are removed only on an index that was whole.
+ *   W-5  Files of segments are removed only where the index was whole.
  *   W-6  An index is rebuilt where it is missing, empty, damaged, of another folder or format, half
  *        rebuilt, or older than its segments (uncommitted-files.ts).
  */

@@ -125,8 +125,9 @@ function poolsWithOrphansOf(
 }
 
 /**
- * Removes the files of flushes whose commit never came: those numbered from `nextSegment` on. It
- * runs at opening, so that no later flush and no later rebuild finds an orphan among its segments.
+ * Removes the files of flushes and merges that never committed: those numbered from `nextSegment`
+ * on. It runs at opening, so that no later flush and no later rebuild finds an orphan among its
+ * segments.
  */
 export function clearUncommitted(disk: Disk, poolFolders: readonly PoolFolder[]): string[] {
   const removed: string[] = []

@@ -210,7 +210,8 @@ class Progress {
   async take(record: ReadRecord): Promise<void> {
     const { sequence, lastSequence, pool } = record
     this.expected ??= sequence
-    if (sequence < this.expected || lastSequence < sequence) return // it was read before
+    // It was read before, or is a filler that ends before it begins.
+    if (sequence < this.expected || lastSequence < sequence) return
     this.missUpTo(sequence - 1)
     this.expected = lastSequence + 1
     if (isRequest(record) && this.#isKnown(pool)) {

@@ -142,7 +142,8 @@ function fingerprint(path: string): { readonly bytes: number; readonly label: st
 
 /** Imports one file. Returns the number of refused rows. */
 async function importOne(source: Source, options: Options): Promise<number> {
-  // Asked also without --resume: the server is there, and its imports of this file are not ours.
+  // Asked without --resume too: it fails at once where no server answers, and earlier imports of
+  // this file are not taken for this one.
   const earlier = await listImports(options.server, options.pool, source)
   const sum: Sum = { accepted: 0, rejected: 0, listed: 0, seen: new Set(earlier.map(({ id }) => id)) }
   const known = options.resume ? await endedImport(source, options) : undefined

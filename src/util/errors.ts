@@ -157,8 +157,8 @@ export function isUnreadable(error: unknown, source: string): boolean {
 }
 
 /**
- * Damaged with the file's name where the disk cannot read it, else the error itself. The system's
- * error does not name the file (`EIO: i/o error, read`).
+ * Damaged with the file's name where the disk cannot read the file or it is missing, else the error
+ * itself. The system's error of a failed read does not name the file (`EIO: i/o error, read`).
  */
 export function asDamage(error: unknown, file: string): unknown {
   return isUnreadable(error, file) ? new Damaged(file, 0, (error as Error).message) : error

@@ -1,6 +1,7 @@
 /**
  * The audit trail: one entry for each mutation that ran, whatever its outcome. docs/operating.md
- * says where it goes. An entry holds no secrets: it names an object by its id, never its content.
+ * says where it goes. An entry holds no secrets: it names an object by its id, or by the id or name
+ * that was asked for, never by its content.
  */
 import type { GraphQLFieldResolver } from 'graphql'
 import { AUDIT_ID_CHARACTERS_MAX } from '../../util/limits.ts'

@@ -132,7 +132,10 @@ export function takePositions(document: DocumentNode): void {
   }
 }
 
-/** The locations of an error. A document that could not be parsed has graphql's own. */
+/**
+ * The locations of an error: those that takePositions kept, or graphql's own where the document
+ * could not be parsed.
+ */
 export function locationsOf({ nodes, locations }: GraphQLError): readonly SourceLocation[] | undefined {
   const tokens = nodes?.flatMap(node => firstTokens.get(node) ?? []) ?? []
   return tokens.length > 0 ? tokens.map(({ line, column }) => ({ line, column })) : locations

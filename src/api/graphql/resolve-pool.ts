@@ -145,7 +145,10 @@ export const poolFields: PoolFields = {
   },
 }
 
-/** Of a pool with access control they tell of rows that a reader may not see. */
+/**
+ * The number of rows and bytes of a pool with access control tells of rows that a reader may not
+ * see.
+ */
 function mayKnowSize({ accessControlEnabled }: Pool, { caller }: Context): boolean {
   return !accessControlEnabled || caller.scopes.has('admin')
 }

@@ -1,7 +1,7 @@
 /**
  * A responder answers one request, at most once, and knows whether the client is still connected.
- * The HTTP libraries implement the writes to the socket (http/); stream.ts decides when a streaming
- * answer writes.
+ * uws.ts and node.ts implement the writes to the socket; stream.ts decides when a streaming answer
+ * writes.
  */
 import { STATUS_CODES } from 'node:http'
 import {

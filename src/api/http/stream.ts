@@ -206,7 +206,7 @@ export class StreamAhead {
       this.#tookBytes += piece.byteLength
       if (!responder.writeChunk(piece)) this.fullSinceMs = monotonicMs()
     }
-    // A source that is slower than its client leaves the socket with room.
+    // While the socket has room, the client is not the slow one: its idle time begins anew.
     if (this.fullSinceMs !== undefined && this.#tookBytes < STREAM_TOOK_BYTES) return
     this.#tookBytes = 0
     this.#tookAtMs = monotonicMs()

@@ -29,7 +29,7 @@ export class UploadEnded extends Error {
 const STALLED = refuse(408, 'body_too_slow', 'the client sent no byte of the body for too long')
 const GONE = refuse(499, 'client_gone', 'the client disconnected before the end of its body')
 
-/** Chunks of the socket, copied. The consumer owns its memory once it took it. */
+/** Copied chunks of the socket in one buffer. Whoever takes the piece owns the buffer. */
 interface Piece {
   readonly bytes: Buffer
   used: number

@@ -158,7 +158,7 @@ function eventsSql(shape: RowShape, types: readonly DuckDBType[], from: string) 
   return { select: `SELECT CASE WHEN place = 0 THEN ${sql} END, place FROM (${placed})`, keys }
 }
 
-/** The expression of a row's event, and the keys that it is bound to. */
+/** The SQL of a row's event, and the keys that are bound as its parameters. */
 function rowSql({ fields, nodes, payload }: RowShape, types: readonly DuckDBType[]) {
   const keys: string[] = []
   if (payload >= 0) return { sql: `CAST(c${payload} AS VARCHAR)`, keys }

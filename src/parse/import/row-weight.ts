@@ -18,7 +18,7 @@ import {
 
 /** The shortest value inside a list or an object, such as 0, and the comma behind it. */
 const INNER_BYTES = 2
-/** The bytes of an element, beside its texts, in an estimate. */
+/** Bytes that an estimate counts for an element, besides those of its texts. */
 export const ESTIMATED_INNER_BYTES = 4
 /** Quotes, colon and comma of a property. */
 const PROPERTY_BYTES = 4

@@ -340,9 +340,9 @@ export class DuckdbWriter {
 }
 
 /**
- * The value where the condition holds, else null. The lambda names the value, which would double in
- * size at each level otherwise: NULLIF is a macro that writes its operand twice, and DuckDB makes
- * two comparisons of BETWEEN.
+ * The value where the condition holds, else null. The lambda names the value, so that its SQL is
+ * written once: with NULLIF or BETWEEN DuckDB would write it twice, and the text would double at
+ * each level.
  * @param condition on `v`
  */
 function only(value: string, condition: string): string {

@@ -89,7 +89,7 @@ export interface TextWork {
   readonly isOfJoin: boolean
 }
 
-/** The part of a pool that a reader may see. */
+/** VisibleRows, with the condition in the engine's SQL. */
 export interface Restriction {
   /** Names of columns; null where all are visible. */
   readonly columns: readonly string[] | null

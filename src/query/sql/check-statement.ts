@@ -66,7 +66,10 @@ interface CheckedStatement {
   readonly select: Select
   readonly commons: readonly CommonTable[]
   readonly columns: readonly NamedColumn[]
-  /** Of each view: the condition on its rows, where one SELECT alone reads it alone. */
+  /**
+   * For each view: the WHERE of the one SELECT that reads it, if its FROM has nothing else and
+   * nothing else reads the view.
+   */
   readonly conditions: readonly (Typed | undefined)[]
 }
 

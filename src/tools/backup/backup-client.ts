@@ -39,7 +39,7 @@ export type BackupLine =
   | ({ readonly error: string; readonly code: string } & BackupSummary)
 
 /**
- * The state of this turn.
+ * What a backup holds: the state of catalog, pools and log in this turn of the event loop.
  * @param stateOf the flushed part of a pool: none where it never got a row
  */
 export function backupState(

@@ -37,7 +37,8 @@ export class BackupThrottle {
   }
 
   /**
-   * Counts `bytes` and waits until they are paid for. The thread receives messages meanwhile.
+   * Counts `bytes` and waits until they are paid for, but at most THROTTLE_WAIT_MS_MAX. The thread
+   * receives messages meanwhile.
    * @throws Unavailable `backup_cancelled`
    */
   async take(bytes: number): Promise<void> {

@@ -48,8 +48,8 @@ bool read_entries(napi_env env, napi_value* arguments, std::vector<Entry>& entri
 
 namespace {
 
-// The buffers of one output column. A buffer that the column does not have is null. `bytes` of
-// variable-width data are written so far.
+// The buffers of one output column. A buffer that the column does not have is null. `bytes` counts
+// the variable-width data so far, also where `data` is null.
 struct Target {
   uint8_t* validity;
   int32_t* offsets;
