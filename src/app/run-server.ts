@@ -37,8 +37,8 @@ function warnOfNewFolder(config: Config): void {
 }
 
 /**
- * At the first start that listens: prints the credentials, once, and commands to paste. A start
- * that could not listen has printed nothing.
+ * Prints the credentials at the first start that listens, and at each that wrote admin.json again.
+ * The first prints commands to paste too, where the secret was not given.
  */
 function sayFirstSteps({ opened, url }: Running, secretIsGiven: boolean): void {
   const { admin, adminIsNew, catalog } = opened

@@ -242,7 +242,7 @@ export class Pools {
     for (let flushes = 0; flushes < RESERVE_FLUSHES_MAX; flushes++) {
       await this.flushNow(pool)
       if (!this.#isKnown(pool)) throw poolDeleted()
-      // A flush that may replace a segment would write its rows again, to one that is not reserved.
+      // A flush that replaces a segment writes its rows to a new one, which would not be reserved.
       this.flusher.forgetRecent(pool)
       if (this.flusher.replaceableSegments(pool).size > 0) continue
       const below = this.flusher.takeSegmentNumber(pool)

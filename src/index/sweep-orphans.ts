@@ -268,7 +268,10 @@ async function obsoleteSteps(
   )
 }
 
-/** A segment without deletes that covers nothing in its step shares that step. */
+/**
+ * The steps by rising sequence. A segment shares the step of the one before it, unless it has
+ * deletes or covers a segment of that step.
+ */
 function inOrder(segments: readonly Footer[]): Footer[][] {
   const steps: Footer[][] = []
   const sorted = [...segments].sort((a, b) => a.sequenceTo - b.sequenceTo || a.segment - b.segment)

@@ -40,7 +40,7 @@ export function bufferBytes(bytes: number): number {
 /** Unused buffers of one size: last in, first out. */
 interface Stack {
   readonly buffers: SharedArrayBuffer[]
-  /** The lowest number of buffers since the last trim: nobody needed the first ones meanwhile. */
+  /** The lowest number of buffers since the last trim: so many of them nobody needed meanwhile. */
   unused: number
 }
 

@@ -191,7 +191,8 @@ interface SegmentRepair {
 }
 
 /**
- * Checks every file below data/segment. `states` come from the index, and are empty without one.
+ * Checks the segments of every pool, and plans a repair of each that has damaged or missing files.
+ * `states` come from the index, and are empty without one.
  */
 async function planSegments(
   { paths }: StoppedFolder,

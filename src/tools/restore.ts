@@ -210,7 +210,7 @@ function checkEmpty(disk: Disk, to: Paths): void {
     throw new CannotRun(`the data folder ${to.root} is not empty: name a new folder with --data-dir`)
 }
 
-/** Removes everything but the lock. @throws CannotRun as `checkEmpty` */
+/** Removes what a restore copied; RESTORING and the lock stay. @throws CannotRun as `checkEmpty` */
 function emptyFolder(disk: Disk, to: Paths): void {
   checkEmpty(disk, to)
   const pools = disk.exists(to.segment) ? disk.readdir(to.segment).map(name => join(to.segment, name)) : []

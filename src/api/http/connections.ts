@@ -89,7 +89,7 @@ export function descriptorLimit(): number {
  */
 export class Unread {
   readonly #answerMsMax: number
-  /** The deadline of each, in the order in which they began. */
+  /** The deadline of each answer, in the order in which the answers began. */
   readonly #pending = new Map<Pick<Responder, 'close'>, number>()
   #refusals = 0
 

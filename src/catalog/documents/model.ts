@@ -263,7 +263,7 @@ export interface RewriteJob extends JobCommon {
   readonly isCancelled: boolean
 }
 
-/** The segments of a rewrite job, which stay as they are but for the job. */
+/** The segments that a rewrite job has reserved: until it ends, no merge takes them. */
 export interface RewriteWork {
   /** The pool's segments with lower numbers are the job's. What it writes has higher ones. */
   readonly segmentsBelow: number

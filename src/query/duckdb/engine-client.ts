@@ -121,7 +121,7 @@ export class EngineClient implements QueryEngine {
     const common = {
       crashAt: options.crashAt,
       waitingMax: this.#waitingMax,
-      // A query outlasts those that hold all slots until their process is replaced.
+      // Queries that do not end hold slots until their process is replaced. Others wait longer.
       waitMsMax: this.#queryMsMax + 2 * endMsMax,
       endMsMax,
       onEnd: (query: EngineQuery, end: RunEnd, lane: QueryProcessName) => this.#ended(query, end, lane),

@@ -152,7 +152,10 @@ export function timeColumn(view: PoolView, { timeRange }: Pick<RowSelection, 'ti
   return isGivenText(name) ? rangeColumn(view, name) : primaryColumn(view)
 }
 
-/** Start is inclusive, stop exclusive. A row whose timestamp is null is outside of every range. */
+/**
+ * Start is inclusive, stop exclusive. A row whose timestamp is null is outside of every range that
+ * has one of them.
+ */
 function planTimeRange(
   view: PoolView,
   { timeRange = null, timeZone = null }: RowSelection,

@@ -105,7 +105,7 @@ export class SegmentChecks {
     const isOurs = () => this.#states.get(meta) === check
     if (check.waiting === 0 && isOurs()) this.#states.delete(meta)
     if (!isOurs()) {
-      // The scrub was faster, or nobody waits.
+      // The scrub or a merge was faster, or nobody waits.
       const state = this.#states.get(meta)
       if (state instanceof SegmentDamaged) throw state
       return

@@ -182,7 +182,7 @@ export function copySql(copy: Copy): string {
   })
   const always = [RECEIVED_AT, PAYLOAD].map(name => `s.${quoteName(name)}`)
   const select = `SELECT ${[...always, ...own, `s.${quoteName(SEQUENCE)}`].join(', ')}`
-  // By name, a column that a file lacks is null in its rows.
+  // Read by the names of columns, a file has null in a column that it lacks.
   const hasNumbers = without !== undefined || changes !== undefined
   const reading = `file_row_number = ${hasNumbers}, union_by_name = ${common < stored}`
   const scan = `read_parquet(${fileList(files.map(({ file }) => file))}, ${reading}) s`

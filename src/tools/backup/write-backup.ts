@@ -200,7 +200,7 @@ async function copyCatalog(writing: Writing): Promise<void> {
     [from.admin, to.admin],
     [from.secretKey, to.secretKey],
   ] as const) {
-    // A folder whose first application was deleted has no admin.json.
+    // A folder whose first application was deleted may lack admin.json: no start writes it again.
     if (!disk.exists(source)) continue
     list(writing, copy.slice(to.root.length + 1), await copyFile(copyDeps(writing), source, copy))
   }
