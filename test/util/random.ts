@@ -32,8 +32,8 @@ export function integersFrom(seed: number): (limit: number) => number {
 export const TEST_RUNS = Number(process.env['WEIR_TEST_RUNS'] ?? 2)
 
 /**
- * The number of random cases: `more` in the long run and where WEIR_TEST_RUNS is set. `npm test` takes a part of them, each time
- * with another seed.
+ * The number of random cases: `more` in the long run and where WEIR_TEST_RUNS is set. `npm test`
+ * takes a part of them, each time others, because their seeds are random.
  */
 export function casesOf(few: number, more: number): number {
   const isLong = process.env['WEIR_TEST_LONG'] === '1' || process.env['WEIR_TEST_RUNS'] !== undefined
