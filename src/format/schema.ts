@@ -66,6 +66,18 @@ export interface SchemaColumn {
   readonly jsonProperty: string
   /** A missing or null value rejects the event. Always true for columns of the key. */
   readonly required: boolean
+  /**
+   * `request`: the property names a header, a parameter of the query, or the path of the request
+   * (json-property.ts). Columns that earlier versions made lack it, whatever their property is.
+   */
+  readonly from?: 'request'
+  /**
+   * The names and indexes of a path through arrays. Where it is absent, `jsonProperty` is a path
+   * through objects.
+   */
+  readonly path?: readonly (string | number)[]
+  /** Texts that hold a value of the type are taken too (parse/coerce.ts). */
+  readonly coerce?: boolean
 }
 
 /** In `SchemaKey.columns`: the event's received-at, in µs, instead of a timestamp column. */
@@ -96,6 +108,8 @@ export interface PoolSchema {
   readonly key: SchemaKey | null
   /** Index of the unique id's column; absent where that is the key's last column. */
   readonly uniqueId?: number
+  /** Where the events stand in the body of a POST (sender.ts). Without it the body is events. */
+  readonly eventsPath?: string
 }
 
 /**

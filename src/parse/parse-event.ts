@@ -12,6 +12,8 @@ import { unescapeInto } from './unescape.ts'
 
 const QUOTE = 0x22
 const COMMA = 0x2c
+const OPEN_ARRAY = 0x5b
+const CLOSE_ARRAY = 0x5d
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
 /** A byte of a key takes at most six in the source: \u0041. */
@@ -38,6 +40,11 @@ export class EventScan {
     this.starts = new Int32Array(paths.slots)
     this.ends = new Int32Array(paths.slots)
     this.#key = new Uint8Array(ESCAPE_BYTES_MAX * paths.keyBytesMax)
+  }
+
+  /** Forgets the values of the last event. */
+  clear(): void {
+    this.found.fill(FOUND.nothing)
   }
 
   /** Walks the event whose brace is at the scan's position; false where it is refused. */
@@ -73,6 +80,28 @@ export class EventScan {
     }
   }
 
+  /** As `#object`: recurses only along the schema's paths. */
+  #array(node: PathNode): boolean {
+    const scan = this.#scan
+    if (!scan.enter()) return false
+    if (scan.skipSpace() === CLOSE_ARRAY) {
+      scan.leave()
+      return true
+    }
+    for (let index = 0; ; index++) {
+      const element = node.elements.get(index)
+      if (!(element === undefined ? scan.skipValue() : this.#value(element))) return false
+      const byte = scan.skipSpace()
+      if (byte === CLOSE_ARRAY) {
+        scan.leave()
+        return true
+      }
+      if (byte !== COMMA) return scan.refuseGrammar(EXPECTED.bracket)
+      scan.pos++
+      scan.skipSpace()
+    }
+  }
+
   /** The child for a key with escapes that began at `from` and whose quote the scan just passed. */
   #findEscaped(node: PathNode, from: number): PathNode | null {
     const to = this.#scan.pos - 1
@@ -89,6 +118,9 @@ export class EventScan {
     if (node.children.length > 0 && scan.bytes[scan.pos] === OPEN_OBJECT) {
       if (!this.#object(node)) return false
       scan.found = FOUND.object
+    } else if (node.elements.size > 0 && scan.bytes[scan.pos] === OPEN_ARRAY) {
+      if (!this.#array(node)) return false
+      scan.found = FOUND.array
     } else if (!scan.skipValue()) return false
     this.found[slot] = scan.found
     this.mark[slot] = scan.mark

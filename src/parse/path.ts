@@ -2,17 +2,20 @@
  * The jsonProperty paths of a schema as one tree, so that an event's keys are each looked up once.
  *
  * A column `a.b` has two places: the path a → b through objects, and the top-level key "a.b", which
- * wins by being present. Keys are compared as bytes; `constructor` and `__proto__` are plain names
+ * wins by being present. A path may go through arrays too (format/json-property.ts). Keys are
+ * compared as bytes; `constructor` and `__proto__` are plain names
  * here.
  */
 import type { SchemaColumn } from '../format/schema.ts'
 
-/** A name in the tree. The root stands for the event itself. */
+/** A name or an index in the tree. The root stands for the event itself. */
 export class PathNode {
   /** Its slot in the arrays of an EventScan. */
   readonly index: number
   readonly key: Uint8Array
   readonly children: PathNode[] = []
+  /** Elements of an array that paths name, by index. */
+  readonly elements = new Map<number, PathNode>()
   /** Slots of all nodes under this one. */
   below: Int32Array = new Int32Array(0)
   #buckets: PathNode[][] = []
@@ -25,8 +28,9 @@ export class PathNode {
 
   /** Freezes the tree below this node: from now on `find` works, and no child may be added. */
   freeze(): void {
-    for (const child of this.children) child.freeze()
-    this.below = Int32Array.from(this.children.flatMap(child => [child.index, ...child.below]))
+    const nodes = [...this.children, ...this.elements.values()]
+    for (const node of nodes) node.freeze()
+    this.below = Int32Array.from(nodes.flatMap(node => [node.index, ...node.below]))
     let size = 1
     while (size < 2 * this.children.length) size *= 2
     this.#mask = size - 1
@@ -59,6 +63,8 @@ function sameBytes(key: Uint8Array, bytes: Uint8Array, from: number, to: number)
   return true
 }
 
+const NO_KEY = new Uint8Array(0)
+
 export interface Paths {
   readonly root: PathNode
   /** Slots: nodes of the tree, the root's included. */
@@ -72,11 +78,16 @@ export interface Paths {
 }
 
 /** The tree of all columns' paths. */
-export function makePaths(columns: readonly Pick<SchemaColumn, 'jsonProperty'>[]): Paths {
+export function makePaths(columns: readonly Pick<SchemaColumn, 'jsonProperty' | 'path'>[]): Paths {
   const encoder = new TextEncoder()
   let slots = 0
   let keyBytesMax = 0
   const root = new PathNode(slots++, new Uint8Array(0))
+  const element = (of: PathNode, index: number): PathNode => {
+    const node = of.elements.get(index) ?? new PathNode(slots++, NO_KEY)
+    of.elements.set(index, node)
+    return node
+  }
   const child = (of: PathNode, name: string): PathNode => {
     const key = encoder.encode(name)
     keyBytesMax = Math.max(keyBytesMax, key.length)
@@ -87,9 +98,13 @@ export function makePaths(columns: readonly Pick<SchemaColumn, 'jsonProperty'>[]
     }
     return node
   }
-  const texts = columns.map(column => column.jsonProperty)
-  const whole = Int32Array.from(texts, text => child(root, text).index)
-  const path = Int32Array.from(texts, text => text.split('.').reduce(child, root).index)
+  const step = (of: PathNode, to: string | number) =>
+    typeof to === 'number' ? element(of, to) : child(of, to)
+  const whole = Int32Array.from(columns, ({ jsonProperty }) => child(root, jsonProperty).index)
+  const path = Int32Array.from(
+    columns,
+    column => (column.path ?? column.jsonProperty.split('.')).reduce(step, root).index,
+  )
   root.freeze()
   return { root, slots, whole, path, keyBytesMax }
 }

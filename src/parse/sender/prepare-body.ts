@@ -1,0 +1,79 @@
+/**
+ * Makes the JSON document of a received body, in the parse worker: checks the signature over the
+ * bytes as they came, inflates, answers a handshake, and turns the format into JSON.
+ */
+import type { SignatureError, SignatureSettings } from '../../format/sender.ts'
+import { must } from '../../util/assert.ts'
+import { describeDocument } from '../event-error.ts'
+import { gunzipBody } from '../gunzip.ts'
+import { type BodyFormatError, isBytes, refuseBody } from './body-error.ts'
+import { toJsonDocument } from './body-format.ts'
+import { bodyHandshake } from './body-handshake.ts'
+import type { EarlyAnswer, Received } from './received.ts'
+import type { Unzstd } from './unzstd.ts'
+import { verifySignature } from './verify-signature.ts'
+
+/**
+ * The document, or the answer to the request.
+ * @param body in memory that is used again
+ * @param eventsPath of the schema; null where the body itself is the events
+ * @param unzstd the worker's decoder, which a body of zstd needs
+ */
+export function prepareBody(
+  body: Uint8Array,
+  { encoding, format, signature, handshakes }: Received,
+  eventsPath: string | null,
+  unzstd: Unzstd | undefined,
+): Uint8Array | EarlyAnswer {
+  const settings = signature === undefined ? undefined : settingsOf(signature.settings)
+  const error =
+    signature === undefined || settings === undefined
+      ? undefined
+      : verifySignature(settings, signature.head, body)
+  if (error !== undefined) return refuseBody(error, SIGNATURE_MESSAGES[error], 401)
+  const decoded = decode(body, encoding, unzstd)
+  if (!isBytes(decoded)) return decoded
+  for (const kind of handshakes?.kinds ?? []) {
+    const secret = () =>
+      settings?.secrets.find(one => {
+        const alone = { ...settings, secrets: [one] }
+        return signature !== undefined && verifySignature(alone, signature.head, body) === undefined
+      })
+    const reply = bodyHandshake(kind, decoded, secret, handshakes?.headers ?? {})
+    if (reply !== undefined) return reply
+  }
+  return toJsonDocument(format, decoded, eventsPath)
+}
+
+const SIGNATURE_MESSAGES: Readonly<Record<SignatureError, string>> = {
+  signature_missing: "the request lacks a header of the data source's signature scheme",
+  signature_malformed: "a header of the signature has another form than the data source's scheme has",
+  signature_expired: "the signed time differs too much from this server's clock",
+  signature_mismatch: 'no secret of the data source made the signature of this request',
+}
+
+/** Settings by their JSON. The keys of a signature are made once for each object. */
+const knownSettings = new Map<string, SignatureSettings>()
+/** Beyond it the oldest is dropped. */
+const KNOWN_SETTINGS_MAX = 1_000
+
+function settingsOf(json: string): SignatureSettings {
+  const known = knownSettings.get(json)
+  if (known !== undefined) return known
+  const settings = JSON.parse(json) as SignatureSettings
+  if (knownSettings.size >= KNOWN_SETTINGS_MAX)
+    knownSettings.delete(knownSettings.keys().next().value as string)
+  knownSettings.set(json, settings)
+  return settings
+}
+
+function decode(
+  body: Uint8Array,
+  encoding: Received['encoding'],
+  unzstd: Unzstd | undefined,
+): Uint8Array | BodyFormatError {
+  if (encoding === 'identity') return body
+  if (encoding === 'zstd') return must(unzstd, 'the decoder of a task with zstd')(body)
+  const inflated = gunzipBody(body)
+  return typeof inflated === 'number' ? describeDocument(inflated) : inflated
+}
