@@ -6,7 +6,8 @@ import { workerData } from 'node:worker_threads'
 import type * as PiscinaPackage from 'piscina'
 import type { ParseResult, ParseTask } from '../src/parse/parse-task.ts'
 import type { ParseWorkersData } from '../src/parse/parse-workers.ts'
-import { createTaskRunner } from '../src/parse/run-task.ts'
+import { createTaskRunner, needsZstd } from '../src/parse/run-task.ts'
+import { loadUnzstd, type Unzstd } from '../src/parse/sender/unzstd.ts'
 import { loadPackage } from '../src/util/load-package.ts'
 import { nameThread } from '../src/util/this-thread.ts'
 
@@ -15,9 +16,18 @@ const { kernel, started } = workerData as ParseWorkersData
 nameThread(`parse-${1 + Atomics.add(started, 0, 1)}`)
 const run = createTaskRunner(kernel)
 
-/** Piscina calls it for each parse task. */
+let unzstd: Unzstd | undefined
+
+/** Piscina calls it for each parse task. Only a task of zstd waits, until the decoder is there. */
 export default function parse(task: ParseTask): unknown {
-  const result = run(task)
+  if (unzstd !== undefined || !needsZstd(task)) return answer(run(task, unzstd))
+  return loadUnzstd().then(loaded => {
+    unzstd = loaded
+    return answer(run(task, unzstd))
+  })
+}
+
+function answer(result: ParseResult): unknown {
   return move({ [transferableSymbol]: buffersOf(result), [valueSymbol]: result } as never)
 }
 

@@ -18,6 +18,7 @@ import type { Refusal } from '../util/errors.ts'
 import { ANSWER_MS_MAX, BODY_MS_MAX, STREAM_IDLE_MS, WAIT_MS_MAX } from '../util/limits.ts'
 import type { Transport } from './http/transport.ts'
 import type { IngestPool } from './ingest/ingest-pool.ts'
+import type { Sender } from './ingest/sender.ts'
 import type { SlotOwner } from './slots.ts'
 
 /** Window in which a body's bytes are counted; then a waiting request gets its space. */
@@ -73,6 +74,8 @@ export interface IngestTarget {
   readonly received: RisingClock
   /** Its memory, where the pool's key holds received-at: parse workers reserve a value an event. */
   readonly eventClock: SharedArrayBuffer | undefined
+  /** undefined where the source takes JSON by POST and DELETE alone. */
+  readonly sender: Sender | undefined
 }
 
 export interface Health {
@@ -131,11 +134,15 @@ export interface ApiMeter {
   /** Events of one answered ingest request: accepted ones, and rejected ones by error code. */
   events(poolId: string, accepted: number, rejected: ReadonlyMap<string, number>): void
   refused(code: string): void
+  /** A request whose signature was refused, by the code of its 401. */
+  signatureRefused(poolId: string, code: string): void
 }
 
 export interface ApiDeps {
   /** The target of a webhook id, from memory; undefined where the id is unknown or deleted. */
   target(webhookId: string): IngestTarget | undefined
+  /** Makes the secret that a handshake brought the one of the webhook's source. */
+  storeSecret(webhookId: string, secret: string | null): Promise<void>
   /** True while the pool exists. Asked before a commit, and again before its answers. */
   isLive(poolNumber: number): boolean
   health(): Health

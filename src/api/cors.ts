@@ -15,7 +15,9 @@ export function preflightOf(methods: string): Reply {
   return { status: 204, headers, body: '' }
 }
 
+export const CORS_HEADERS = { 'access-control-allow-origin': '*' }
+
 export function withCors(reply: Reply): Reply {
   const { status, headers, body } = reply // without its `head`, which lacks the new header
-  return { status, headers: { ...headers, 'access-control-allow-origin': '*' }, body }
+  return { status, headers: { ...headers, ...CORS_HEADERS }, body }
 }

@@ -15,13 +15,14 @@ import {
 } from './http/connections.ts'
 import { answerEarly, type Responder } from './http/responder.ts'
 import { Streams } from './http/stream.ts'
-import { CHUNKED, declaredBytesOf, type OnRequest, type RequestHead } from './http/transport.ts'
+import { CHUNKED, declaredBytesOf, type OnRequest, type RequestHead, tryDecode } from './http/transport.ts'
 import { Imports } from './imports/import-route.ts'
 import { admit, RateLimit } from './ingest/admission.ts'
 import { Tarpit } from './ingest/guess-tarpit.ts'
+import type { HeadHandshake } from './ingest/handshakes.ts'
 import { Ingest } from './ingest/ingest.ts'
 import { shown } from './parameters.ts'
-import { problemReply, refuse } from './problem.ts'
+import { problemReply, refusalOfError, refuse } from './problem.ts'
 import { QUERY_PATH } from './query-route.ts'
 
 /** Interval of the one timer for waiting requests, slow bodies and drained connections. */
@@ -100,11 +101,17 @@ function dispatcher(
   chunked: boolean,
 ): OnRequest {
   const tarpit = new Tarpit()
-  const webhook = (head: RequestHead, responder: Responder, id: string) => {
+  const webhook = (head: RequestHead, responder: Responder, id: string, subpath: string) => {
     responder.route = head.method === 'delete' ? 'delete' : 'ingest'
-    const admission = connections.stopping ? STOPPING : admit(head, id, deps, rate)
+    const admission = connections.stopping ? STOPPING : admit(head, id, subpath, deps, rate)
     if ('target' in admission) {
       ingest.receive(admission, responder)
+      return
+    }
+    if ('reply' in admission) {
+      answerHandshake(head, responder, admission, () =>
+        deps.storeSecret(tryDecode(id) ?? id, admission.secret),
+      )
       return
     }
     deps.meter.refused(admission.code)
@@ -123,12 +130,34 @@ function dispatcher(
     if (typeof framing !== 'number') refuseHead(head, responder, framing)
     else if (framing === CHUNKED && !chunked) refuseHead(head, responder, NO_CHUNKS)
     else if (path.startsWith(INGEST) && !path.includes('/', INGEST.length) && path !== QUERY_PATH)
-      webhook(head, responder, path.slice(INGEST.length))
-    else if (!routes.run(head, responder)) refuseHead(head, responder, notFound(path))
+      webhook(head, responder, path.slice(INGEST.length), '')
+    else if (!routes.run(head, responder)) {
+      const end = path.startsWith(INGEST) ? path.indexOf('/', INGEST.length) : -1
+      const id = path.slice(INGEST.length, end)
+      if (end < 0 || deps.target(tryDecode(id) ?? id) === undefined)
+        refuseHead(head, responder, notFound(path))
+      else webhook(head, responder, id, path.slice(end))
+    }
   }
 }
 
 const INGEST = '/v1/'
+
+/** Answers a handshake without reading its body. A secret that it brings is stored first. */
+function answerHandshake(
+  head: RequestHead,
+  responder: Responder,
+  { reply, secret }: HeadHandshake,
+  store: () => Promise<void>,
+): void {
+  const declaredBytes = declaredBytesOf(head)
+  if (secret === null) answerEarly(responder, reply, declaredBytes)
+  else
+    store().then(
+      () => answerEarly(responder, reply, declaredBytes),
+      error => answerEarly(responder, problemReply(refusalOfError(error, 'handshake')), declaredBytes),
+    )
+}
 
 function notFound(path: string): Refusal {
   return refuse(404, 'not_found', `nothing is served at "${shown(path)}"; docs/contract.md lists the routes`)

@@ -2,8 +2,8 @@
  * The routes of `/v1/admin/`, which commands ask of a running server. A caller needs the scope of
  * the route.
  *
- * `applications`, `keys` and `jobs`: body and answer are JSON, as tools/manage.ts and
- * tools/manage-jobs.ts have them.
+ * `applications`, `keys`, `jobs` and `sources`: body and answer are JSON, as tools/manage.ts,
+ * tools/manage-jobs.ts and tools/manage-sources.ts have them.
  *
  * `backup`: the answer is NDJSON: lines of progress, then either `{"done":true,"sequence":…}` or
  * `{"error":…,"code":…}`. Only the last line counts: an answer that ends without one of the two
@@ -21,6 +21,7 @@ import type { Config } from '../database/config.ts'
 import type { Backups } from '../tools/backup/backup-client.ts'
 import { APPLICATIONS, KEYS, type Managed, manage } from '../tools/manage.ts'
 import { JOBS } from '../tools/manage-jobs.ts'
+import { manageSources } from '../tools/manage-sources.ts'
 import type { Refusal } from '../util/errors.ts'
 import { ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
 import type { Paths } from '../util/paths.ts'
@@ -33,10 +34,19 @@ interface AdminDeps {
   readonly backups: Backups
   readonly config: Config
   readonly paths: Paths
+  /** The public URL of a webhook. */
+  webhookUrl(webhookId: string): string
 }
 
 export function adminRoutes(deps: AdminDeps): ControlRoute[] {
-  return [backupRoute(deps), route(deps, APPLICATIONS), route(deps, KEYS), route(deps, JOBS)]
+  const sources = manageSources(webhookId => deps.webhookUrl(webhookId))
+  return [
+    backupRoute(deps),
+    route(deps, APPLICATIONS),
+    route(deps, KEYS),
+    route(deps, JOBS),
+    route(deps, sources),
+  ]
 }
 
 /** The caller. A refusal needs no scope: the token is bad, or the query has parameters. */
@@ -60,7 +70,7 @@ function route<Request extends object, Answer extends object>(
   deps: AdminDeps,
   managed: Managed<Request, Answer>,
 ): ControlRoute {
-  const { path, scope } = managed
+  const { path, scope, bodyBytesMax = ROUTE_BODY_BYTES_MAX } = managed
   const handle = async (asked: ControlRequest): Promise<Reply> => {
     const caller = await callerOf(deps, asked)
     if ('status' in caller) return problemReply(caller)
@@ -80,7 +90,7 @@ function route<Request extends object, Answer extends object>(
     if ('badRequest' in answered) return problemReply(refuse(400, 'bad_request', answered.badRequest))
     return { status: 200, headers: JSON_HEADERS, body: JSON.stringify(answered) }
   }
-  return { methods: ['POST'], path, bodyBytesMax: ROUTE_BODY_BYTES_MAX, handle }
+  return { methods: ['POST'], path, bodyBytesMax, handle }
 }
 
 function backupRoute(deps: AdminDeps): ControlRoute {

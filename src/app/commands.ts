@@ -158,6 +158,40 @@ export const COMMANDS: readonly Command[] = [
     run: async input => (await import('../tools/applications.ts')).keys(input),
   },
   {
+    name: 'sources',
+    positionals: ['<action>', '[name]'],
+    flags: [
+      { flag: 'preset', value: 'NAME', why: 'create, modify: the sender, as github; weir sources presets' },
+      { flag: 'name', value: 'name', why: 'create, modify: its unique name' },
+      {
+        flag: 'secret',
+        value: 'text',
+        why: 'create, modify: the secret or public key of the sender, in place of all others',
+      },
+      {
+        flag: 'secret-file',
+        value: 'file',
+        why: 'create, modify: the same from a file, one on each line; - is standard input',
+      },
+      { flag: 'scheme', value: 'NAME', why: 'create, modify: how the sender signs, where no preset says it' },
+      {
+        flag: 'unsigned',
+        value: '',
+        why: 'create, modify: takes unsigned requests, whatever the preset says',
+      },
+      { flag: 'verify-token', value: 'text', why: 'create, modify: the token by which Meta asks' },
+      { flag: 'accept', value: 'a,b', why: 'create, modify: FORM, TEXT, PUT, PATH, BROWSER' },
+      { flag: 'events-path', value: 'path', why: 'create: where the events stand in a body, as data.items' },
+      { flag: 'columns', value: 'file', why: 'create: a JSON file of columns, as infer --json prints it' },
+      { flag: 'timestamp', value: 'column', why: 'create: the primary timestamp' },
+      { flag: 'unique-id', value: 'column', why: 'create: the unique id' },
+      ASKS_SERVER,
+      JSON_FLAG,
+    ],
+    why: 'list, show, create, modify webhooks; presets lists known senders, infer <file> proposes columns, handshake takes the secret of a sender',
+    run: async input => (await import('../tools/sources.ts')).sources(input),
+  },
+  {
     name: 'jobs',
     positionals: ['[pool]'],
     flags: [

@@ -7,6 +7,7 @@
  */
 import type { CommitBatch, IngestTarget } from '../api/api-types.ts'
 import { IngestPool, type IngestSchema } from '../api/ingest/ingest-pool.ts'
+import { type Sender, senderOf } from '../api/ingest/sender.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Target } from '../catalog/documents/catalog-types.ts'
 import type { Pool } from '../catalog/documents/model.ts'
@@ -25,6 +26,8 @@ interface IngestWiring {
   readonly received: ReceivedClocks
   /** Appends to a pool's memtable; entries of a deleted pool are dropped. */
   append(pool: number, schema: PoolSchema, entries: readonly MemtableEntry[]): void
+  /** The public URL of a webhook. */
+  webhookUrl(webhookId: string): string
 }
 
 interface CachedTarget extends Target {
@@ -35,7 +38,7 @@ interface CachedTarget extends Target {
  * The functions target(), isLive(), onReleased() and commit() of ApiDeps, cutOver() for new schema
  * versions, and forget() for deleted pools.
  */
-export function wireIngest({ catalog, commit, received, append }: IngestWiring) {
+export function wireIngest({ catalog, commit, received, append, webhookUrl }: IngestWiring) {
   /** By the number of the pool: a pool has one webhook id for life. */
   const targets = new Map<number, CachedTarget>()
   const pools = new Map<number, IngestPool>()
@@ -55,8 +58,12 @@ export function wireIngest({ catalog, commit, received, append }: IngestWiring) 
       const cached = targets.get(number)
       if (cached !== undefined && cached.pool === found.pool && cached.source === found.source)
         return cached.target
-      const { key } = catalog.read.currentSchema(found.pool)
-      const target = targetOf(ingestPool(found.pool), key, found, received.of(number))
+      const schema = catalog.read.currentSchema(found.pool)
+      const sender = senderOf(found.source.sender ?? null, schema, {
+        url: () => webhookUrl(webhookId),
+        secretUntilMs: () => catalog.handshakeUntilMs(found.source.id),
+      })
+      const target = targetOf(ingestPool(found.pool), schema.key, found, received.of(number), sender)
       targets.set(number, { ...found, target })
       return target
     },
@@ -106,6 +113,7 @@ function targetOf(
   key: SchemaKey | null,
   { pool, source }: Target,
   received: RisingClock,
+  sender: Sender | undefined,
 ): IngestTarget {
   return {
     poolNumber: pool.number,
@@ -115,6 +123,7 @@ function targetOf(
     hasKey: key !== null,
     received,
     eventClock: key?.columns.includes(KEY_RECEIVED_AT) === true ? received.share() : undefined,
+    sender,
   }
 }
 

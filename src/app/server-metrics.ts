@@ -40,6 +40,7 @@ export function createMeter(metrics: Metrics, catalog: Catalog): ApiMeter {
       for (const [code, count] of rejected) metrics.events(name(poolId), 'rejected', code, count)
     },
     refused: metrics.refused,
+    signatureRefused: (poolId, code) => metrics.signatureRefused(name(poolId), code),
   }
 }
 

@@ -39,6 +39,7 @@ import type { Paths } from '../util/paths.ts'
 import { printable, sayAudit, warn } from '../util/say.ts'
 import { nicePool } from '../util/this-thread.ts'
 import { adminRoutes } from './admin-routes.ts'
+import { keepSecret } from './handed-secret.ts'
 import { wireIngest } from './ingest-wiring.ts'
 import { applicationName, createMeter, watchApplications, watchJobs, watchQueues } from './server-metrics.ts'
 import { stopServer } from './shutdown.ts'
@@ -76,7 +77,10 @@ export async function openServer(start: ServerStart): Promise<Running> {
   pools.onFilesFree = files => engine.forget(files)
   const backups = new Backups({ catalog, pools, commit })
   const exportThread = new ExportClient()
-  ingest = wireIngest({ catalog, commit, received: stages.received, append: pools.append.bind(pools) })
+  let { publicUrl } = config
+  const webhookUrl = (webhookId: string) => `${publicUrl}/v1/${webhookId}`
+  const append = pools.append.bind(pools)
+  ingest = wireIngest({ catalog, commit, received: stages.received, append, webhookUrl })
   const jobs = makeJobs(start, stages, engine, ingest.cutOver)
   await endImports(stages)
   jobs.start() // before a request can create one
@@ -90,7 +94,8 @@ export async function openServer(start: ServerStart): Promise<Running> {
   commit.onState = state => {
     health.log = state
   }
-  const api = await listen(start, server, ingest, health)
+  const api = await listen(start, server, ingest, health, webhookUrl)
+  if (publicUrl === '') publicUrl = localUrl(config.host, api.port)
   watchQueues(server, api)
   watchApplications(metrics, engine, catalog)
   watchJobs(metrics, catalog)
@@ -165,6 +170,7 @@ async function listen(
   server: Server,
   ingest: ReturnType<typeof wireIngest>,
   health: HealthState,
+  webhookUrl: (webhookId: string) => string,
 ): Promise<Api> {
   const { catalog, pools, parse, engine, metrics, exportThread, jobs, paths } = server
   const { verify, token } = createTokens(catalog)
@@ -174,7 +180,6 @@ async function listen(
     engine,
     onQuery: metrics.query,
   }
-  let { publicUrl } = config
   const graphql = createGraphql({
     catalog,
     jobs,
@@ -183,13 +188,14 @@ async function listen(
     query: QUERY_STAGE,
     reading,
     verify,
-    webhookUrl: webhookId => `${publicUrl}/v1/${webhookId}`,
+    webhookUrl,
     audit: sayAudit,
   })
   const exported = { ...reading, catalog, exportThread, verify, temporaryFolder: paths.temporary }
   const api = await createApi(
     {
       ...ingest,
+      storeSecret: (webhookId, secret) => keepSecret(catalog, webhookId, secret),
       health: () => healthOf(health),
       room: () => pools.flusher.roomFor(BODY_BYTES_MAX),
       onRoom: listener => {
@@ -201,7 +207,7 @@ async function listen(
       graphql,
       token,
       routes: [
-        ...adminRoutes({ catalog, verify, backups: server.backups, config, paths }),
+        ...adminRoutes({ catalog, verify, backups: server.backups, config, paths, webhookUrl }),
         queryRoute({ graphql, arrow: table => exportThread.table(table) }),
         ...exportRoutes(exported),
       ],
@@ -219,7 +225,6 @@ async function listen(
       connectionsMax: config.connections,
     },
   )
-  if (publicUrl === '') publicUrl = localUrl(config.host, api.port)
   return api
 }
 

@@ -29,6 +29,8 @@ export class Catalog {
   readonly #store: StoreClient
   readonly #listener: CatalogListener
   #turn: Promise<unknown> = Promise.resolve()
+  /** By the id of a source. A restart forgets them all. */
+  readonly #handshakesUntilMs = new Map<string, number>()
 
   constructor(memory: Memory, store: StoreClient, listener: CatalogListener) {
     this.read = memory
@@ -71,6 +73,23 @@ export class Catalog {
     const pool = this.read.poolOfWebhook(webhookId)
     const source = pool && this.read.sources.get(pool.dataSourceId)
     return source && pool && { pool, source }
+  }
+
+  /** Lets the sender of a source hand over its secret until then, in ms since 1970. */
+  openHandshake(sourceId: string, untilMs: number): void {
+    for (const id of this.#handshakesUntilMs.keys())
+      if (this.read.sources.get(id) === undefined) this.#handshakesUntilMs.delete(id)
+    this.#handshakesUntilMs.set(sourceId, untilMs)
+  }
+
+  /** 0 where nobody asked for a handshake. */
+  handshakeUntilMs(sourceId: string): number {
+    return this.#handshakesUntilMs.get(sourceId) ?? 0
+  }
+
+  /** A secret was handed over: the next one needs another openHandshake(). */
+  endHandshake(sourceId: string): void {
+    this.#handshakesUntilMs.delete(sourceId)
   }
 
   tombstones(): readonly Tombstone[] {

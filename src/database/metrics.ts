@@ -38,6 +38,8 @@ export interface Metrics {
   events(pool: string, result: 'accepted' | 'rejected', code: string, count: number): void
   /** A request to ingest or to import was refused as a whole, with this problem code. */
   refused(code: string): void
+  /** A request to `pool` (its unique name) whose signature was refused. */
+  signatureRefused(pool: string, code: string): void
   request(status: number): void
   bytes(count: number): void
   sync(ms: number, bytes: number): void
@@ -115,6 +117,7 @@ export function createMetrics(): Metrics {
   return {
     events: (pool, result, code, count) => events.add(pool, result, code, count),
     refused: code => add(refusals, code, 1),
+    signatureRefused: countSignatures(registers),
     request: status => add(requests, status, 1),
     bytes: count => {
       bytes += count
@@ -134,6 +137,16 @@ export function createMetrics(): Metrics {
     text: () => registry.metrics(),
     stop: () => loop.disable(),
   }
+}
+
+function countSignatures(registers: Registry[]): Metrics['signatureRefused'] {
+  const counter = new Counter({
+    name: 'weir_refused_signatures_total',
+    help: 'requests whose signature was refused, by pool and code',
+    labelNames: ['pool', 'code'],
+    registers,
+  })
+  return (pool, code) => counter.inc({ pool, code })
 }
 
 /**

@@ -128,7 +128,9 @@ function endOfRun({ table }: ReplayChunk, from: number, parsedBy: readonly Parse
     if (to > from && before?.pool === next.pool && before.version !== next.version) break
     const at = to * REPLAYED_WORDS
     const bodyBytes = table[at + REPLAYED.bodyBytes]!
-    parsedBytes += batchBytesMax(next.cost, bodyBytes, table[at + REPLAYED.events]!)
+    const events = table[at + REPLAYED.events]!
+    const contextBytes = table[at + REPLAYED.contextBytes]!
+    parsedBytes += batchBytesMax(next.cost, bodyBytes + events * contextBytes, events)
     if (to > from && parsedBytes > BATCH_BYTES_MAX) break
     bytes += bodyBytes
   }
@@ -143,8 +145,10 @@ function runOf(chunk: ReplayChunk, from: number, to: number, parsedBy: readonly 
   for (let row = from; row < to; row++) {
     const at = row * REPLAYED_WORDS
     const into = (row - from) * REQUEST_WORDS
-    table[into + REQUEST.offset] = replayed[at + REPLAYED.offset]!
-    table[into + REQUEST.bytes] = replayed[at + REPLAYED.bodyBytes]!
+    const contextBytes = replayed[at + REPLAYED.contextBytes]!
+    table[into + REQUEST.offset] = replayed[at + REPLAYED.offset]! + contextBytes
+    table[into + REQUEST.bytes] = replayed[at + REPLAYED.bodyBytes]! - contextBytes
+    table[into + REQUEST.contextBytes] = contextBytes
     table[into + REQUEST.receivedAtUs] = replayed[at + REPLAYED.receivedAtUs]!
     table[into + REQUEST.bits] = replayed[at + REPLAYED.bitsOffset]!
     table[into + REQUEST.flags] = replayed[at + REPLAYED.receivedAtStepUs] === 1 ? FLAG.rises : 0

@@ -110,20 +110,22 @@ export function batchCostOf(schema: PoolSchema): BatchCost {
   // Payload and key have an offset of 4 bytes each.
   let rowBytes = 4 + 4 + KEY_PART_BYTES * (schema.key?.columns.length ?? 0)
   const readers = new Map<string, number>()
-  for (const { type, jsonProperty } of schema.columns) {
+  for (const { type, jsonProperty, path = jsonProperty.split('.') } of schema.columns) {
     const kind = kindOf(type)
     rowBytes += (kind === KIND.binary ? 4 : WIDTH_OF_KIND[kind]) + 1 / 8
     if (kind === KIND.bool) rowBytes += 1 / 8
-    if (kind === KIND.binary) readers.set(jsonProperty, (readers.get(jsonProperty) ?? 0) + 1)
+    const steps = JSON.stringify(path)
+    if (kind === KIND.binary) readers.set(steps, (readers.get(steps) ?? 0) + 1)
   }
-  // A value at `a.b` is part of the value at `a`: columns read the same bytes only along such a
-  // path.
+  // A value at `a.b` or `a[0]` is part of the value at `a`: columns read the same bytes only along
+  // such a path.
   let columnCopies = 0
-  for (const path of readers.keys()) {
+  for (const steps of readers.keys()) {
+    const path = JSON.parse(steps) as readonly (string | number)[]
     let copies = 0
-    for (let dot = path.indexOf('.'); dot >= 0; dot = path.indexOf('.', dot + 1))
-      copies += readers.get(path.slice(0, dot)) ?? 0
-    columnCopies = Math.max(columnCopies, copies + readers.get(path)!)
+    for (let length = 1; length <= path.length; length += 1)
+      copies += readers.get(JSON.stringify(path.slice(0, length))) ?? 0
+    columnCopies = Math.max(columnCopies, copies)
   }
   return {
     fixedBytes: batchFixedBytes(FIRST_SCHEMA_COLUMN + schema.columns.length),

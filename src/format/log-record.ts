@@ -14,7 +14,7 @@ export const RECORD_KIND = { post: 1, delete: 2, filler: 3, stop: 4 } as const
 export const RECORD_HAS_BITS = 1
 /** Flag: received-at is in µs. Records of log version 1 lack the flag and hold ms. */
 const RECORD_IN_MICROS = 2
-/** Flag: each accepted event has a received-at of its own. Only posts of log version 3 have it. */
+/** Flag: each accepted event has a received-at of its own. Posts of log version 3 and later. */
 const RECORD_RISES = 4
 
 /**
@@ -35,8 +35,11 @@ interface RecordFields {
   readonly version: number
   readonly receivedAtUs: number
   readonly receivedAtStepUs: ReceivedAtStepUs
+  /** Context and document. */
   readonly bodyBytes: number
   readonly bodyCrc: number
+  /** Bytes of the request's context, with which the body begins; at most CONTEXT_BYTES_MAX. */
+  readonly contextBytes: number
   readonly events: number
   readonly accepted: number
   readonly hasBits: boolean
@@ -54,7 +57,8 @@ export function writeRecordHeader(view: DataView, offset: number, fields: Record
   view.setUint32(offset + 36, fields.version, true)
   view.setUint32(offset + 40, fields.bodyBytes, true)
   view.setUint32(offset + 44, fields.bodyCrc, true)
-  view.setUint32(offset + 48, fields.events, true)
+  view.setUint16(offset + 48, fields.events, true)
+  view.setUint16(offset + 50, fields.contextBytes, true)
   view.setUint32(offset + 52, fields.accepted, true)
   view.setUint16(offset + 56, fields.kind, true)
   const flags = (fields.hasBits ? RECORD_HAS_BITS : 0) | (fields.receivedAtStepUs === 1 ? RECORD_RISES : 0)
@@ -70,6 +74,16 @@ export function readReceivedAtUs(view: DataView, offset: number): number {
 
 export function readReceivedAtStepUs(view: DataView, offset: number): ReceivedAtStepUs {
   return (view.getUint16(offset + 58, true) & RECORD_RISES) === 0 ? 0 : 1
+}
+
+/** Events of the request whose record stands at `offset`, accepted or not. */
+export function readEvents(view: DataView, offset: number): number {
+  return view.getUint16(offset + 48, true)
+}
+
+/** Bytes of the context with which the body begins; 0 in records before log version 4. */
+export function readContextBytes(view: DataView, offset: number): number {
+  return view.getUint16(offset + 50, true)
 }
 
 /** A safe integer as u64, without BigInt. */

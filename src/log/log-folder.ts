@@ -29,7 +29,7 @@ const LOG_HEADER_NAME = 'head'
 
 const FILE_MAGIC = 0x474f4c57 // 'WLOG'
 /** Version of a log file and of its records; format/log.md has the history. */
-const FILE_VERSION = 3
+const FILE_VERSION = 4
 /** The oldest version that is read. */
 const FILE_VERSION_MIN = 1
 const FILE_HEADER_USED_BYTES = 64

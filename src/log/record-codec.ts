@@ -14,6 +14,8 @@ import {
   RECORD_KIND,
   RECORD_MAGIC,
   type ReceivedAtStepUs,
+  readContextBytes,
+  readEvents,
   readReceivedAtStepUs,
   readReceivedAtUs,
   readU64,
@@ -53,6 +55,8 @@ export interface ReadRecord {
   readonly fileOffset: number
   readonly bytes: Uint8Array
   readonly bodyBytes: number
+  /** Bytes of the request's context, with which the body begins. */
+  readonly contextBytes: number
   /** Bytes of the whole record with bitmap and padding. */
   readonly recordBytes: number
 }
@@ -101,7 +105,7 @@ function hasBitsAt(view: DataView, offset: number): boolean {
 export function wholeRecordBytes(view: DataView, offset: number): number {
   const record = recordBytes(view.getUint32(offset + 40, true))
   if (!hasBitsAt(view, offset)) return record
-  return record + align8(bitmapBytes(view.getUint32(offset + 48, true)))
+  return record + align8(bitmapBytes(readEvents(view, offset)))
 }
 
 /** Bytes of an accepted-bitmap without padding. */
@@ -131,7 +135,7 @@ export function stampRun(
   for (let index = 0; index < run.records; index++) {
     assert(offset + RECORD_HEADER_BYTES <= end, 'a record header is inside its span')
     assert(view.getUint32(offset, true) === RECORD_MAGIC, 'a span is made of records')
-    const bitsBytes = hasBitsAt(view, offset) ? bitmapBytes(view.getUint32(offset + 48, true)) : 0
+    const bitsBytes = hasBitsAt(view, offset) ? bitmapBytes(readEvents(view, offset)) : 0
     const wanted = index === run.records - 1 ? run.bitsBytes : 0
     assert(bitsBytes === wanted, 'a record with a bitmap ends its span, and the bitmap has a bit per event')
     const { group, salt } = stamp
@@ -153,6 +157,7 @@ export function controlRecord(kind: 'filler' | 'stop', lastSequence: number, sta
     receivedAtStepUs: 0,
     bodyBytes: 0,
     bodyCrc: 0,
+    contextBytes: 0,
     events: 0,
     accepted: 0,
     hasBits: false,
@@ -174,7 +179,7 @@ export function recordIsWhole({ bytes, view }: RecordBytes, offset: number, salt
   if (crc32(bytes.subarray(body, body + bodyBytes)) !== view.getUint32(offset + 44, true)) return false
   if (!hasBitsAt(view, offset)) return true
   const bits = body + align8(bodyBytes)
-  const end = bits + bitmapBytes(view.getUint32(offset + 48, true))
+  const end = bits + bitmapBytes(readEvents(view, offset))
   return crc32(bytes.subarray(bits, end)) === view.getUint32(offset + 60, true)
 }
 
@@ -192,13 +197,14 @@ export function decodeRecord({ bytes, view, path }: RecordBytes, offset: number)
     version: view.getUint32(offset + 36, true),
     receivedAtUs: readReceivedAtUs(view, offset),
     receivedAtStepUs: readReceivedAtStepUs(view, offset),
-    events: view.getUint32(offset + 48, true),
+    events: readEvents(view, offset),
     accepted: view.getUint32(offset + 52, true),
     hasBits: hasBitsAt(view, offset),
     file: path,
     fileOffset: offset,
     bytes,
     bodyBytes: view.getUint32(offset + 40, true),
+    contextBytes: readContextBytes(view, offset),
     recordBytes: wholeRecordBytes(view, offset),
   }
 }

@@ -20,7 +20,7 @@ const REPLAY_CHUNK_BYTES = 16 * MiB
 export interface Replayed
   extends Omit<ReadRecord, 'lastSequence' | 'kind' | 'hasBits' | 'bytes' | 'recordBytes'> {
   readonly kind: 'post' | 'delete'
-  /** Offset of the body in the chunk's slab. */
+  /** Offset of the body in the chunk's slab: of the context, where the record has one. */
   readonly offset: number
   /** Offset of the bitmap in the chunk's slab; -1 without one. */
   readonly bitsOffset: number
@@ -39,7 +39,7 @@ export interface ReplayChunk {
 }
 
 /** Numbers in a row. */
-export const REPLAYED_WORDS = 13
+export const REPLAYED_WORDS = 14
 /** Position of each field of Replayed in a row. */
 export const REPLAYED = {
   sequence: 0,
@@ -57,6 +57,7 @@ export const REPLAYED = {
   file: 10,
   fileOffset: 11,
   receivedAtStepUs: 12,
+  contextBytes: 13,
 } as const
 export const REPLAYED_POST = 0
 const REPLAYED_DELETE = 1
@@ -80,6 +81,7 @@ export function tableOf(records: readonly Replayed[]): Pick<ReplayChunk, 'table'
     table[at + REPLAYED.accepted] = record.accepted
     table[at + REPLAYED.offset] = record.offset
     table[at + REPLAYED.bodyBytes] = record.bodyBytes
+    table[at + REPLAYED.contextBytes] = record.contextBytes
     table[at + REPLAYED.bitsOffset] = record.bitsOffset
     table[at + REPLAYED.file] = file
     table[at + REPLAYED.fileOffset] = record.fileOffset
@@ -106,6 +108,7 @@ export function replayedAt({ table, files }: ReplayChunk, row: number): Replayed
     accepted: word('accepted'),
     offset: word('offset'),
     bodyBytes: word('bodyBytes'),
+    contextBytes: word('contextBytes'),
     bitsOffset: word('bitsOffset'),
     file: must(files[word('file')], 'the file of a record'),
     fileOffset: word('fileOffset'),
@@ -134,12 +137,12 @@ export class ChunkBuilder {
     const from = record.fileOffset + RECORD_HEADER_BYTES
     const bytes = record.recordBytes - RECORD_HEADER_BYTES
     if (this.#records.length > 0 && this.#bytes + bytes > REPLAY_CHUNK_BYTES) await this.#handOver()
-    const { sequence, pool, version, events, accepted, bodyBytes, file, fileOffset } = record
+    const { sequence, pool, version, events, accepted, bodyBytes, contextBytes, file, fileOffset } = record
     const { receivedAtUs, receivedAtStepUs } = record
     const kind = record.kind === 'post' ? 'post' : 'delete'
     const offset = this.#bytes
     const bitsOffset = record.hasBits ? offset + align8(bodyBytes) : -1
-    const places = { offset, bodyBytes, bitsOffset, file, fileOffset }
+    const places = { offset, bodyBytes, contextBytes, bitsOffset, file, fileOffset }
     const received = { receivedAtUs, receivedAtStepUs }
     this.#records.push({ sequence, kind, pool, version, ...received, events, accepted, ...places })
     assert(!record.hasBits || bytes >= align8(bodyBytes) + bitmapBytes(events), 'a bitmap is in its record')

@@ -125,17 +125,17 @@ class SizeEstimates {
     for (const group of groups) {
       let plainBytes = 0
       for (let request = group.from; request < group.to; request += 1)
-        if (!isGzip(table, request)) plainBytes += bodyBytes(table, request)
+        if (!isReceived(table, request)) plainBytes += bodyBytes(table, request)
       if (plainBytes > 0) this.#push(sizes, group, false, plainBytes)
-      // The worker makes a batch of each gzip body, after the others of its group.
+      // The worker makes a batch of each received body, after the others of its group.
       for (let request = group.from; request < group.to; request += 1)
-        if (isGzip(table, request)) this.#push(sizes, group, true, bodyBytes(table, request))
+        if (isReceived(table, request)) this.#push(sizes, group, true, bodyBytes(table, request))
     }
     return sizes
   }
 
-  #push(sizes: number[], group: ParseTaskGroup, gzip: boolean, bytes: number): void {
-    const known = this.#estimates.get(keyOf(group, gzip, bytes))
+  #push(sizes: number[], group: ParseTaskGroup, received: boolean, bytes: number): void {
+    const known = this.#estimates.get(keyOf(group, received, bytes))
     if (known !== undefined) sizes.push(Math.ceil(MARGIN * (known.fixedBytes + known.perByte * bytes)))
   }
 
@@ -149,7 +149,7 @@ class SizeEstimates {
       for (const request of requests) bytes += bodyBytes(table, request)
       const total = batchBytes(batch)
       const fixedBytes = Math.min(batchFixedBytes(batchColumns(batch)), total)
-      const key = keyOf(groups[index]!, isGzip(table, first), bytes)
+      const key = keyOf(groups[index]!, isReceived(table, first), bytes)
       if (this.#estimates.size >= BATCH_SIZES_MAX && !this.#estimates.has(key))
         this.#estimates.delete(this.#estimates.keys().next().value as number)
       this.#estimates.set(key, { fixedBytes, perByte: (total - fixedBytes) / bytes })
@@ -157,13 +157,13 @@ class SizeEstimates {
   }
 }
 
-function keyOf({ pool, kind }: ParseTaskGroup, gzip: boolean, bytes: number): number {
+function keyOf({ pool, kind }: ParseTaskGroup, received: boolean, bytes: number): number {
   const magnitude = 31 - Math.clz32(bytes)
-  return 128 * pool + 4 * magnitude + (kind === 'delete' ? 2 : 0) + (gzip ? 1 : 0)
+  return 128 * pool + 4 * magnitude + (kind === 'delete' ? 2 : 0) + (received ? 1 : 0)
 }
 
-function isGzip(table: Float64Array, request: number): boolean {
-  return (table[request * REQUEST_WORDS + REQUEST.flags]! & FLAG.gzip) !== 0
+function isReceived(table: Float64Array, request: number): boolean {
+  return (table[request * REQUEST_WORDS + REQUEST.flags]! & FLAG.received) !== 0
 }
 
 function bodyBytes(table: Float64Array, request: number): number {

@@ -17,6 +17,8 @@ export const DOCUMENT = {
   too_many_events: 9,
   broken_gzip: 10,
   body_too_large: 11,
+  /** The kernel did not see the body: ParseResult.early has the answer. */
+  early: 12,
 } as const
 
 /** The reason why one event was not accepted: the low byte of an error word. */

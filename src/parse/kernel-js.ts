@@ -9,7 +9,9 @@
 
 import { KIND, kindOf } from '../format/batch-layout.ts'
 import { deleteSchema, type PoolSchema, type RequestKind } from '../format/schema.ts'
+import { assert, must } from '../util/assert.ts'
 import { EVENTS_MAX } from '../util/limits.ts'
+import { coerce } from './coerce.ts'
 import { Column, KeyWriter, writeBatch } from './column-builders.ts'
 import { DOCUMENT, EVENT_ERROR, EXPECTED, errorWord, FOUND } from './event-error.ts'
 import { JsonScan } from './json-scan.ts'
@@ -33,6 +35,8 @@ const COMMA = 0x2c
 const OPEN_ARRAY = 0x5b
 const CLOSE_ARRAY = 0x5d
 const OPEN_OBJECT = 0x7b
+/** The first byte of a context that is null. */
+const NULL = 0x6e
 /** In the place of a column: the event itself is not an object. */
 const NO_COLUMN = -1
 
@@ -41,6 +45,7 @@ const NO_COLUMN = -1
  * be a kernel for each of thousands of pools. No call reads what an earlier call left in them.
  */
 const scan = new JsonScan()
+const contextScan = new JsonScan()
 const payload = new Column(KIND.binary)
 const key = new Column(KIND.binary)
 
@@ -53,12 +58,15 @@ class JsKernel implements Kernel {
   readonly #allocate: Allocate
   readonly #paths: Paths
   readonly #event: EventScan
+  /** The values of the request's context; undefined where no column reads it. */
+  readonly #context: EventScan | undefined
   readonly #value: Value
   readonly #columns: readonly Column[]
   /** The columns of the batch. A batch of deletes has only payload and key. */
   readonly #batchColumns: readonly Column[]
   readonly #keyWriter: KeyWriter
   readonly #keepsPayload: boolean
+  readonly #kind: RequestKind
   #rows = 0
   #errors: number[] = []
   // State of the request that is being parsed.
@@ -66,6 +74,8 @@ class JsKernel implements Kernel {
   #request = 0
   #receivedAtUs = 0
   #bits = -1
+  /** Rows of imports and deletes bring what columns read from the request as properties. */
+  #hasProperties = false
   #events = 0
   /** The element of the array in which the scan stands; -1 outside of all. */
   #element = -1
@@ -75,9 +85,12 @@ class JsKernel implements Kernel {
     this.#schema = kind === 'delete' ? deleteSchema(schema) : schema
     this.#paths = makePaths(this.#schema.columns)
     this.#event = new EventScan(scan, this.#paths)
+    if (this.#schema.columns.some(({ from }) => from === 'request'))
+      this.#context = new EventScan(contextScan, this.#paths)
     this.#value = { bytes: scan.bytes, found: FOUND.nothing, mark: 0, start: 0, end: 0 }
     this.#columns = this.#schema.columns.map(column => new Column(kindOf(column.type)))
     this.#keepsPayload = kind === 'post'
+    this.#kind = kind
     this.#batchColumns = [payload, key, ...(kind === 'post' ? this.#columns : [])]
     this.#keyWriter = new KeyWriter(this.#schema, this.#columns)
   }
@@ -101,7 +114,9 @@ class JsKernel implements Kernel {
     this.#bits = table[at + REQUEST.bits]!
     this.#events = 0
     this.#element = -1
-    const document = this.#parseDocument(table[at + REQUEST.offset]!, table[at + REQUEST.bytes]!)
+    const offset = table[at + REQUEST.offset]!
+    this.#readContext(offset, table[at + REQUEST.contextBytes]!)
+    const document = this.#parseDocument(offset, table[at + REQUEST.bytes]!)
     if (document !== DOCUMENT.ok) {
       this.#rows = rowsBefore
       this.#errors.length = errorsBefore
@@ -115,6 +130,18 @@ class JsKernel implements Kernel {
     outcomes[out + OUTCOME.accepted] = this.#rows - rowsBefore
     outcomes[out + OUTCOME.document] = document
     outcomes[out + OUTCOME.event] = this.#element
+  }
+
+  /** Reads the context that ends at `offset`. */
+  #readContext(offset: number, bytes: number): void {
+    this.#hasProperties = this.#kind === 'delete' || (bytes > 0 && this.#slab[offset - bytes] === NULL)
+    if (this.#context === undefined || this.#hasProperties) return
+    if (bytes === 0) {
+      this.#context.clear()
+      return
+    }
+    const isRead = contextScan.load(this.#slab, offset - bytes, bytes) && this.#context.walk()
+    assert(isRead, 'the context of a request is a JSON object')
   }
 
   /** Parses the body at `offset` into rows. Returns a value of DOCUMENT. */
@@ -201,24 +228,25 @@ class JsKernel implements Kernel {
 
   /** Writes column `i` of the event that was just walked. Returns 0 or an error word. */
   #writeColumn(i: number, row: number): number {
-    const event = this.#event
+    const { type, required, from, coerce: isCoerced } = this.#schema.columns[i]!
+    const isFromRequest = from === 'request' && !this.#hasProperties
+    const event = isFromRequest ? must(this.#context, 'the context of a request') : this.#event
     const whole = this.#paths.whole[i]!
     const slot = event.found[whole] !== FOUND.nothing ? whole : this.#paths.path[i]!
-    const found = event.found[slot]!
-    const column = this.#columns[i]!
-    const { type, required } = this.#schema.columns[i]!
-    column.reserve(row)
-    if (found === FOUND.nothing || found === FOUND.null) {
-      if (required) return errorWord(EVENT_ERROR.missing, found)
-      column.setNull(row)
-      return 0
-    }
     const value = this.#value
-    value.bytes = scan.bytes
-    value.found = found
+    value.bytes = isFromRequest ? contextScan.bytes : scan.bytes
+    value.found = event.found[slot]!
     value.mark = event.mark[slot]!
     value.start = event.starts[slot]!
     value.end = event.ends[slot]!
+    if (isCoerced) coerce(type, value)
+    const column = this.#columns[i]!
+    column.reserve(row)
+    if (value.found === FOUND.nothing || value.found === FOUND.null) {
+      if (required) return errorWord(EVENT_ERROR.missing, value.found)
+      column.setNull(row)
+      return 0
+    }
     return setValue(column, type, row, value)
   }
 }

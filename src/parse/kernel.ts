@@ -13,7 +13,7 @@ import type { BatchBuffer } from '../format/batch-layout.ts'
 import type { PoolSchema, RequestKind } from '../format/schema.ts'
 
 /** Float64 words of a request's row in the table, at the positions of REQUEST. */
-export const REQUEST_WORDS = 5
+export const REQUEST_WORDS = 6
 export const REQUEST = {
   /** Byte offset of the decoded body in the slab. */
   offset: 0,
@@ -28,13 +28,20 @@ export const REQUEST = {
    * where there is none. Only events whose bit is set are parsed. Recovery uses it.
    */
   bits: 4,
+  /**
+   * Bytes of the request's context, which stands directly before the body; 0 where there is none.
+   * Only the TypeScript kernel reads it. The context is a JSON object by jsonProperty: the headers,
+   * parameters and path that columns read. It is null where the events bring these values as
+   * properties, as the rows of an import do.
+   */
+  contextBytes: 5,
 } as const
 
 export const FLAG = {
   /** `disable_partial_success`: an invalid event leaves the request without rows. */
   all_or_nothing: 1,
-  /** The bytes are gzip; the worker inflates them before the kernel sees them. */
-  gzip: 2,
+  /** The worker prepares the bytes before the kernel sees them (sender/prepare-body.ts). */
+  received: 2,
   /** Each accepted event gets a received-at of its own, after the kernel (event-times.ts). */
   rises: 4,
 } as const

@@ -7,6 +7,7 @@
  */
 
 import type { BatchBuffer } from '../format/batch-layout.ts'
+import type { EarlyAnswer, Received } from './sender/received.ts'
 
 /** Requests [from, to) of a task's table, all of one pool, schema version and kind. */
 export interface ParseTaskGroup {
@@ -30,6 +31,8 @@ export interface ParseTask {
   /** REQUEST_WORDS per request (kernel.ts). */
   readonly table: Float64Array
   readonly groups: readonly ParseTaskGroup[]
+  /** By request, for those with FLAG.received: how the bytes of its body become a document. */
+  readonly received?: ReadonlyMap<number, Received>
   /** Memory for the batches that the task will probably make. The worker owns it now. */
   readonly buffers?: readonly SharedArrayBuffer[]
   /** The bodies come from the log: no record headers are written. */
@@ -58,10 +61,12 @@ export interface ParseResult {
   readonly errors: Int32Array
   /** Bytes of each request's log record without its bitmap; 0 where it is not logged. */
   readonly recordBytes: Int32Array
-  /** By request: the memory of a log record outside the task's slab, that of an inflated body. */
+  /** By request: the memory of a log record outside the task's slab, that of a prepared body. */
   readonly ownRecords: ReadonlyMap<number, SharedArrayBuffer>
   /** By request: the bitmap of one that was accepted in part. It follows the record in the log. */
   readonly bits: ReadonlyMap<number, Uint8Array>
+  /** By request: the answer to a body that the kernel did not see. */
+  readonly early: ReadonlyMap<number, EarlyAnswer>
   /** The task's buffers that hold no batch, if there are any. The receiver owns them again. */
   readonly unusedBuffers?: readonly SharedArrayBuffer[]
 }

@@ -1,5 +1,5 @@
 /**
- * A parse task on its worker's thread (workers/parse.ts): inflates and parses bodies, and writes
+ * A parse task on its worker's thread (workers/parse.ts): prepares and parses bodies, and writes
  * the log record header in front of each accepted body. The reference parser parses what the native
  * kernel hands back (DOCUMENT.undecided) into a batch of its own, and its outcome counts.
  */
@@ -7,13 +7,13 @@
 import { align8 } from '../format/batch-layout.ts'
 import { RECORD_HEADER_BYTES, RECORD_KIND, recordBytes, writeRecordHeader } from '../format/log-record.ts'
 import type { ColumnType, PoolSchema } from '../format/schema.ts'
+import { must } from '../util/assert.ts'
 import { reserveUs } from '../util/clock.ts'
 import { crc32 } from '../util/crc32.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { takeFitting } from './batch-buffers.ts'
 import { DOCUMENT } from './event-error.ts'
 import { partsBeforeReceivedAt, setReceivedAt } from './event-times.ts'
-import { gunzipBody } from './gunzip.ts'
 import {
   ERROR_WORDS,
   exactly,
@@ -28,12 +28,16 @@ import {
 import { makeJsKernel } from './kernel-js.ts'
 import { tryNativeKernel } from './kernel-native.ts'
 import type { ParsedBatch, ParseResult, ParseTask, ParseTaskGroup } from './parse-task.ts'
+import { prepareBody } from './sender/prepare-body.ts'
+import type { EarlyAnswer } from './sender/received.ts'
+import type { Unzstd } from './sender/unzstd.ts'
 
 /**
  * The two kernels of one group. The reference parser is made when it is first needed: it takes 43
  * kB, and there may be thousands of pools.
  */
 interface GroupKernels {
+  readonly schema: PoolSchema
   readonly first: Kernel
   /** As `partsBeforeReceivedAt`. */
   readonly partsBefore: readonly ColumnType[] | undefined
@@ -43,8 +47,11 @@ interface GroupKernels {
 /** Kernels in the cache, by pool, version and kind. Beyond it the oldest is dropped. */
 const KERNELS_MAX = 4096
 
+/** Runs a task. A task with a body of zstd needs the decoder (`needsZstd`). */
+type TaskRunner = (task: ParseTask, unzstd?: Unzstd) => ParseResult
+
 /** Makes the function that runs a worker's tasks. The function caches its kernels. */
-export function createTaskRunner(kernel: KernelChoice): (task: ParseTask) => ParseResult {
+export function createTaskRunner(kernel: KernelChoice): TaskRunner {
   const makeNativeKernel = tryNativeKernel(kernel)
   const made = new Map<string, GroupKernels>()
   /** The buffers of the running task that hold no batch yet. */
@@ -61,16 +68,28 @@ export function createTaskRunner(kernel: KernelChoice): (task: ParseTask) => Par
       js ??= makeJsKernel(schema, group.kind, allocate)
       return js
     }
-    const first = makeNativeKernel?.(schema, group.kind, allocate) ?? reference()
-    const fresh = { first, reference, partsBefore: partsBeforeReceivedAt(schema) }
+    const native = needsReference(schema) ? undefined : makeNativeKernel?.(schema, group.kind, allocate)
+    const first = native ?? reference()
+    const fresh = { schema, first, reference, partsBefore: partsBeforeReceivedAt(schema) }
     if (made.size >= KERNELS_MAX) made.delete(made.keys().next().value as string)
     made.set(name, fresh)
     return fresh
   }
-  return task => {
+  return (task, unzstd) => {
     given = [...(task.buffers ?? [])]
-    return { ...new TaskRun(task).run(kernelsOf), unusedBuffers: given }
+    return { ...new TaskRun(task, unzstd).run(kernelsOf), unusedBuffers: given }
   }
+}
+
+/** True for a task with a body of zstd. */
+export function needsZstd({ received }: ParseTask): boolean {
+  for (const { encoding } of received?.values() ?? []) if (encoding === 'zstd') return true
+  return false
+}
+
+/** True where a column has what the native kernel lacks (docs/decisions/0068). */
+function needsReference({ columns }: PoolSchema): boolean {
+  return columns.some(({ from, path, coerce }) => from !== undefined || path !== undefined || coerce === true)
 }
 
 /** A task while it runs. */
@@ -83,8 +102,11 @@ class TaskRun {
   readonly #errors: number[] = []
   readonly #recordBytes: Int32Array
   readonly #ownRecords = new Map<number, SharedArrayBuffer>()
+  readonly #early = new Map<number, EarlyAnswer>()
+  readonly #unzstd: Unzstd | undefined
 
-  constructor(task: ParseTask) {
+  constructor(task: ParseTask, unzstd: Unzstd | undefined) {
+    this.#unzstd = unzstd
     const requests = task.table.length / REQUEST_WORDS
     this.#task = task
     this.#table = task.table
@@ -98,9 +120,9 @@ class TaskRun {
     for (const group of groups) {
       const kernels = kernelsOf(group)
       const batchesBefore = this.#batches.length
-      this.#parsePlain(group, kernels)
-      for (let request = group.from; request < group.to; request += 1)
-        if (this.#has(request, FLAG.gzip)) this.#parseInflated(request, kernels)
+      const longer = this.#prepare(group, kernels)
+      this.#parseSlab(group, kernels, longer)
+      for (const [request, document] of longer) this.#parseOwn(request, document, kernels)
       for (let index = batchesBefore; index < this.#batches.length; index += 1)
         this.#batches[index] = this.#withEventTimes(this.#batches[index]!, group, kernels)
     }
@@ -115,6 +137,7 @@ class TaskRun {
       recordBytes: this.#recordBytes,
       ownRecords: this.#ownRecords,
       bits,
+      early: this.#early,
     }
   }
 
@@ -126,34 +149,62 @@ class TaskRun {
     return this.#outcomes[request * OUTCOME_WORDS + word]!
   }
 
-  /** Parses the runs of requests that stand in the slab as they are, in the group's order. */
-  #parsePlain(group: ParseTaskGroup, kernels: GroupKernels): void {
+  /**
+   * Makes the documents of a group's received bodies. A document that fits into the space of its
+   * body replaces it there, because memory that threads share is freed late. The others get memory
+   * of their own.
+   * @returns the other documents, by request
+   */
+  #prepare({ kind, from, to }: ParseTaskGroup, { schema }: GroupKernels): Map<number, Uint8Array> {
+    const longer = new Map<number, Uint8Array>()
+    const eventsPath = kind === 'post' ? (schema.eventsPath ?? null) : null
+    for (let request = from; request < to; request += 1) {
+      if (!this.#has(request, FLAG.received)) continue
+      const at = request * REQUEST_WORDS
+      const [offset, bytes] = [this.#table[at + REQUEST.offset]!, this.#table[at + REQUEST.bytes]!]
+      const contextBytes = this.#table[at + REQUEST.contextBytes]!
+      const received = must(this.#task.received?.get(request), 'the description of a received body')
+      const body = this.#slab.subarray(offset, offset + bytes)
+      const document = prepareBody(body, received, eventsPath, this.#unzstd)
+      if (!(document instanceof Uint8Array)) {
+        this.#early.set(request, document)
+        this.#outcomes.set([0, 0, DOCUMENT.early, -1], request * OUTCOME_WORDS)
+      } else if (document.byteLength > align8(contextBytes + bytes) - contextBytes)
+        longer.set(request, document)
+      else {
+        if (document !== body) this.#slab.set(document, offset)
+        this.#table[at + REQUEST.bytes] = document.byteLength
+      }
+    }
+    return longer
+  }
+
+  /** Parses the runs of requests whose documents stand in the slab, in the group's order. */
+  #parseSlab(group: ParseTaskGroup, kernels: GroupKernels, longer: ReadonlyMap<number, Uint8Array>): void {
     let from = group.from
     for (let request = group.from; request <= group.to; request += 1) {
-      if (request < group.to && !this.#has(request, FLAG.gzip)) continue
+      if (request < group.to && !this.#early.has(request) && !longer.has(request)) continue
       if (request > from) this.#parse(kernels, this.#slab, this.#table, from, request, from)
       from = request + 1
     }
   }
 
-  /** Parses one inflated body in shared memory of its own, with room for its record header. */
-  #parseInflated(request: number, kernels: GroupKernels): void {
-    const row = this.#table.slice(request * REQUEST_WORDS, (request + 1) * REQUEST_WORDS)
-    const from = row[REQUEST.offset]!
-    const inflated = gunzipBody(this.#slab.subarray(from, from + row[REQUEST.bytes]!))
-    if (typeof inflated === 'number') {
-      this.#outcomes.set([0, 0, inflated, -1], request * OUTCOME_WORDS)
-      return
-    }
-    const own = new SharedArrayBuffer(RECORD_HEADER_BYTES + align8(inflated.byteLength))
+  /** Parses one document in shared memory of its own, behind its record header and its context. */
+  #parseOwn(request: number, document: Uint8Array, kernels: GroupKernels): void {
+    const at = request * REQUEST_WORDS
+    const contextBytes = this.#table[at + REQUEST.contextBytes]!
+    const contextAt = this.#table[at + REQUEST.offset]! - contextBytes
+    const own = new SharedArrayBuffer(RECORD_HEADER_BYTES + align8(contextBytes + document.byteLength))
     const bytes = new Uint8Array(own)
-    bytes.set(inflated, RECORD_HEADER_BYTES)
-    row[REQUEST.offset] = RECORD_HEADER_BYTES
-    row[REQUEST.bytes] = inflated.byteLength
+    const offset = RECORD_HEADER_BYTES + contextBytes
+    bytes.set(this.#slab.subarray(contextAt, contextAt + contextBytes), RECORD_HEADER_BYTES)
+    bytes.set(document, offset)
+    // The log record is as long as the document: #writeRecord reads it from the table.
+    this.#table[at + REQUEST.bytes] = document.byteLength
+    const row = this.#table.slice(at, at + REQUEST_WORDS)
+    row[REQUEST.offset] = offset
     this.#parse(kernels, bytes, row, 0, 1, request)
     this.#ownRecords.set(request, own)
-    // The record is as long as the inflated body: #writeRecord reads it from the table.
-    this.#table[request * REQUEST_WORDS + REQUEST.bytes] = inflated.byteLength
   }
 
   /**
@@ -232,10 +283,12 @@ class TaskRun {
   /** Writes the log record header of a request with accepted rows. */
   #writeRecord(group: ParseTaskGroup, request: number, bits: Uint8Array | undefined): void {
     const row = request * REQUEST_WORDS
-    const bodyBytes = this.#table[row + REQUEST.bytes]!
+    const contextBytes = this.#table[row + REQUEST.contextBytes]!
+    const bodyBytes = contextBytes + this.#table[row + REQUEST.bytes]!
     const own = this.#ownRecords.get(request)
     const slab = own ?? this.#task.slab
-    const offset = own === undefined ? this.#table[row + REQUEST.offset]! - RECORD_HEADER_BYTES : 0
+    const before = RECORD_HEADER_BYTES + contextBytes
+    const offset = own === undefined ? this.#table[row + REQUEST.offset]! - before : 0
     writeRecordHeader(new DataView(slab), offset, {
       kind: RECORD_KIND[group.kind],
       pool: group.pool,
@@ -243,6 +296,7 @@ class TaskRun {
       receivedAtUs: this.#table[row + REQUEST.receivedAtUs]!,
       receivedAtStepUs: this.#has(request, FLAG.rises) ? 1 : 0,
       bodyBytes,
+      contextBytes,
       bodyCrc: crc32(new Uint8Array(slab, offset + RECORD_HEADER_BYTES, bodyBytes)),
       events: this.#outcome(request, OUTCOME.events),
       accepted: this.#outcome(request, OUTCOME.accepted),

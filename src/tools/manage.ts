@@ -1,7 +1,8 @@
 /**
  * What commands ask of a catalog: of a stopped folder, or of a running server through its route
  * (app/admin-routes.ts). Both read the same requests and answer the same JSON. Here are those of
- * `weir applications` and `weir keys`; manage-jobs.ts has those of `weir jobs`.
+ * `weir applications` and `weir keys`; manage-jobs.ts has those of `weir jobs`, and
+ * manage-sources.ts those of `weir sources`.
  */
 import type { AuditEntry } from '../api/graphql/context.ts'
 import type { Catalog } from '../catalog/catalog.ts'
@@ -27,6 +28,8 @@ type Attempt = Pick<AuditEntry, 'mutation' | 'object'>
 export interface Managed<Request extends object, Answer extends object> {
   readonly path: string
   readonly scope: Scope
+  /** Bytes of a request's body; absent for ROUTE_BODY_BYTES_MAX. */
+  readonly bodyBytesMax?: number
   /** Reads a request of unknown form: flags of a command, or a body. */
   read(given: unknown): Request | BadRequest
   /** The change that a request asks for, or undefined where it changes nothing. */

@@ -19,10 +19,11 @@ const FORMAT_FILE_BYTES_MAX = 64
 
 /**
  * Version of the whole folder. 2: the catalog's secrets are sealed, and a schema may name its key.
- * 3: a log record may give each of its events a received-at. An earlier folder is read, and gets
- * this version before its first change, so that no earlier Weir opens it afterwards.
+ * 3: a log record may give each of its events a received-at. 4: a log record may begin with what
+ * columns read of its request. An earlier folder is read, and gets this version before its first
+ * change, so that no earlier Weir opens it afterwards.
  */
-const FORMAT_VERSION = 3
+const FORMAT_VERSION = 4
 const FORMAT_VERSION_MIN = 1
 
 /** Exit code of flock(1) when another process holds the lock. */

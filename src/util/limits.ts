@@ -101,6 +101,11 @@ export const TABLE_SETTINGS_TEXT_BYTES_MAX = 1_024
 export const SQL_TEXT_BYTES_MAX = 16 * KiB
 /** Random bytes of a new secret. */
 export const SECRET_BYTES = 32
+/**
+ * Time in which a sender may hand over its secret after an operator asked for it: whoever knows the
+ * URL could do so. The operator creates the webhook at the sender meanwhile.
+ */
+export const HANDSHAKE_MS = 300_000
 /** Jobs that have not ended; one more is BAD_REQUEST. */
 export const JOBS_UNFINISHED_MAX = 1_000
 /** Columns that one update sets, each with an expression of its own. */
@@ -239,6 +244,8 @@ export const GRAPHQL_MUTATIONS_MAX = 100
 export const AUDIT_ID_CHARACTERS_MAX = 256
 /** Characters of the inputs of all metric queries of a request: planning takes 12 ms. */
 export const GRAPHQL_INPUT_CHARACTERS_MAX = 512 * KiB
+/** Bytes of the samples of all inferColumns of a request: reading them takes some 25 ms. */
+export const GRAPHQL_SAMPLES_BYTES_MAX = 256 * KiB
 /** Bytes of a GraphQL body. A pool of COLUMNS_MAX columns with the longest names has 611,000. */
 export const GRAPHQL_BODY_BYTES_MAX = 640 * KiB
 /**

@@ -27,6 +27,7 @@ import type { Span } from '../../src/log/log-types.ts'
 import { DOCUMENT, EVENT_ERROR, errorWord, FOUND } from '../../src/parse/event-error.ts'
 import { FLAG, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParsedBatch, ParseResult, ParseTask, ParseTaskGroup } from '../../src/parse/parse-task.ts'
+import type { EarlyAnswer } from '../../src/parse/sender/received.ts'
 import { ENTRY_WORDS } from '../../src/store/flush/memtable.ts'
 import { RisingClock } from '../../src/util/clock.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX } from '../../src/util/limits.ts'
@@ -55,6 +56,7 @@ export function targetOf(
     hasKey: true,
     received: new RisingClock(),
     eventClock: undefined,
+    sender: undefined,
     ...more,
   }
 }
@@ -190,7 +192,9 @@ export class Fake {
         bodyBytes: () => {},
         events: () => {},
         refused: code => this.codes.push(code),
+        signatureRefused: () => {},
       },
+      storeSecret: () => Promise.resolve(),
       ...more,
     }
   }
@@ -330,6 +334,7 @@ interface Result {
   readonly batches: ParsedBatch[]
   readonly ownRecords: Map<number, SharedArrayBuffer>
   readonly bits: Map<number, Uint8Array>
+  readonly early: Map<number, EarlyAnswer>
 }
 
 function parse(task: ParseTask): ParseResult {
@@ -341,6 +346,7 @@ function parse(task: ParseTask): ParseResult {
     batches: [],
     ownRecords: new Map(),
     bits: new Map(),
+    early: new Map(),
   }
   for (const group of task.groups) {
     const parsedRows: number[] = []
@@ -361,7 +367,7 @@ function parseRow(task: ParseTask, group: ParseTaskGroup, row: number, result: R
     result.outcomes.set([0, 0, document, -1], row * OUTCOME_WORDS)
     return false
   }
-  if ((task.table[at + REQUEST.flags]! & FLAG.gzip) !== 0) {
+  if ((task.table[at + REQUEST.flags]! & FLAG.received) !== 0) {
     try {
       body = gunzipSync(body, { maxOutputLength: BODY_BYTES_MAX })
     } catch (error) {
@@ -412,6 +418,7 @@ function parseRow(task: ParseTask, group: ParseTaskGroup, row: number, result: R
     receivedAtUs: task.table[at + REQUEST.receivedAtUs]!,
     receivedAtStepUs: 0,
     bodyBytes: body.byteLength,
+    contextBytes: 0,
     bodyCrc: crc32(body),
     events: events.length,
     accepted,

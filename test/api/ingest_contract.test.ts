@@ -144,7 +144,7 @@ describe('headers and parameters', () => {
     for (const encoding of ['br', 'gzip, gzip', 'deflate', 'gzip, identity', ['gzip', 'gzip']]) {
       const answer = await send('/v1/open', zipped, { headers: { 'content-encoding': encoding } })
       expectProblem(answer, 415, 'unsupported_encoding')
-      expect(answer.headers['accept-encoding']).toBe('gzip')
+      expect(answer.headers['accept-encoding']).toBe('gzip, zstd')
     }
     const headers = { 'content-encoding': 'gzip' }
     expectProblem(await send('/v1/open', zipped.subarray(0, 15), { headers }), 400, 'broken_gzip')

@@ -17,6 +17,8 @@ export interface GoldenPool extends PoolSpec {
   readonly version?: string
   /** The pool needs a version of Weir that has table settings, policies and jobs. */
   readonly needsControl?: true
+  /** The pool needs a version of Weir that has settings of foreign senders. */
+  readonly needsSenders?: true
   /** It belongs to an Http source. */
   readonly isGeneric?: true
   /** The events of a round, in two requests: the second one updates rows of the first. */
@@ -200,6 +202,40 @@ export const POOLS: readonly GoldenPool[] = [
     key: [],
     events: round => [[{ id: `g${round}` }, { other: round }]],
   },
+  {
+    uniqueName: 'foreign',
+    needsControl: true,
+    needsSenders: true,
+    accept: ['FORM', 'PATH'],
+    verifyToken: 'golden',
+    columns: [
+      column('id', 'STRING'),
+      column('sku', 'STRING', NULLABLE, 'items[0].sku'),
+      column('event', 'STRING', NULLABLE, '$header.x-golden'),
+      { ...column('price', 'DOUBLE', NULLABLE), coerce: true },
+    ],
+    uniqueId: 'id',
+    tableSettings: { orderBy: ['id'] },
+    key: ['id'],
+    events: round => [
+      [
+        { id: `f${round}`, items: [{ sku: `sku ${round}` }], price: round + 0.5 },
+        { id: 'f0', items: [], price: null },
+      ],
+    ],
+  },
+  {
+    // Signed requests are sent by other tests.
+    uniqueName: 'wrapped',
+    needsControl: true,
+    needsSenders: true,
+    preset: 'CLOUDEVENTS',
+    columns: [column('id', 'STRING')],
+    eventsPath: 'data.items',
+    signature: { scheme: 'GENERIC_HMAC', secrets: ['golden'], header: 'x-golden' },
+    key: [],
+    events: () => [],
+  },
 ]
 
 /** The events of the import. */
@@ -220,6 +256,9 @@ function counted(uniqueName: string): GoldenPool {
 
 /** The column that a job adds to the pool `widened`. */
 export const ADDED = column('extra', 'STRING', NULLABLE)
+
+/** The column that a job adds to the pool `wrapped`. */
+export const ADDED_TO_WRAPPED = { ...column('page', 'INT64', NULLABLE, '$query.page'), coerce: true }
 
 /** The JSON of an event or a value. */
 export function textOf(value: unknown): string {
@@ -300,7 +339,7 @@ function cellsOf(columns: readonly ColumnSpec[], event: Event): Event {
   return Object.fromEntries(
     columns.map(({ name, jsonProperty }) => {
       const value = jsonProperty
-        .split('.')
+        .split(/[.[\]]+/)
         .reduce<unknown>((object, part) => (object as Event | undefined)?.[part], event)
       return [name, value ?? null]
     }),

@@ -15,7 +15,16 @@ import {
   temporaryFolder,
 } from '../util/server.ts'
 import { type Expected, type Facts, untilJobsEnd } from './archive.ts'
-import { ADDED, type GoldenPool, IMPORTED, Model, POOLS, ROUNDS, textOf } from './content.ts'
+import {
+  ADDED,
+  ADDED_TO_WRAPPED,
+  type GoldenPool,
+  IMPORTED,
+  Model,
+  POOLS,
+  ROUNDS,
+  textOf,
+} from './content.ts'
 
 interface FillOptions {
   /** The main.js of the version's build. */
@@ -52,10 +61,15 @@ class Filler {
     await this.#start()
     const { data } = await this.#server.graphql<{
       __schema: { mutationType: { fields: { name: string }[] } }
-    }>('{ __schema { mutationType { fields { name } } } }')
+      accept: object | null
+    }>('{ __schema { mutationType { fields { name } } } accept: __type(name: "WebhookAccept") { name } }')
+    const hasSenders = data.accept !== null
     const hasControl = data.__schema.mutationType.fields.some(({ name }) => name === 'createDeletionJob')
     const merges = /compact/.test(await (await fetch(`${this.#server.base}/metrics`)).text())
-    this.#pools = POOLS.filter(({ needsControl }) => hasControl || needsControl === undefined)
+    this.#pools = POOLS.filter(
+      ({ needsControl, needsSenders }) =>
+        (hasControl || needsControl === undefined) && (hasSenders || needsSenders === undefined),
+    )
     await this.#createPools()
     if (hasControl) await this.#assignPolicy(this.#admin().clientId, 'n >= 0')
     await this.#send(1)
@@ -95,7 +109,7 @@ class Filler {
   /** Creates the pools, and one that is deleted again. */
   async #createPools(): Promise<void> {
     for (const { key: _, version: _v, needsControl: _n, events: _e, deletes: _d, ...pool } of this.#pools) {
-      const { isGeneric, ...spec } = pool
+      const { isGeneric, needsSenders: _s, ...spec } = pool
       this.#made.set(
         pool.uniqueName,
         await (isGeneric === true ? this.#createGenericPool(spec) : this.#server.createPool(spec)),
@@ -203,6 +217,14 @@ class Filler {
       columnType: ADDED.type,
       jsonProperty: ADDED.jsonProperty,
     })
+    if (this.#made.has('wrapped'))
+      await this.#change('createAddColumnToDataPoolJob', 'CreateAddColumnToDataPoolJobInput!', 'job { id }', {
+        dataPool: this.#idOf('wrapped'),
+        columnName: ADDED_TO_WRAPPED.name,
+        columnType: ADDED_TO_WRAPPED.type,
+        jsonProperty: ADDED_TO_WRAPPED.jsonProperty,
+        coerce: ADDED_TO_WRAPPED.coerce,
+      })
     await this.#change(
       'createUpdateDataPoolRecordsJob',
       'CreateUpdateDataPoolRecordsJobInput!',

@@ -46,6 +46,7 @@ export function spanOf(...bodies: Body[]): Span {
       receivedAtStepUs: 0,
       bodyBytes: bodyBytes.byteLength,
       bodyCrc: crc32(bodyBytes),
+      contextBytes: 0,
       events: body.events ?? 1,
       accepted: body.events ?? 1,
       hasBits: body.bits !== undefined,

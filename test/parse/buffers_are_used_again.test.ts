@@ -10,6 +10,7 @@ import { BatchBuffers, bufferBytes, FREED_BYTES_MAX, takeFitting } from '../../s
 import { FLAG, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParseResult, ParseTask } from '../../src/parse/parse-task.ts'
 import { createTaskRunner } from '../../src/parse/run-task.ts'
+import type { Received } from '../../src/parse/sender/received.ts'
 import { schemaOf } from './reading.ts'
 
 const schema = schemaOf([{ type: 'STRING' }])
@@ -164,17 +165,20 @@ function taskOf(groups: readonly Group[]): ParseTask {
   )
   const slab = new SharedArrayBuffer(room)
   const table = new Float64Array(bodies.length * REQUEST_WORDS)
+  const received = new Map<number, Received>()
   let at = 0
   for (const [row, { bytes, gzip }] of bodies.entries()) {
     at = Math.ceil(at / 8) * 8 + RECORD_HEADER_BYTES
     new Uint8Array(slab).set(bytes, at)
-    table.set([at, bytes.byteLength, gzip ? FLAG.gzip : 0, 1, -1], row * REQUEST_WORDS)
+    table.set([at, bytes.byteLength, gzip ? FLAG.received : 0, 1, -1], row * REQUEST_WORDS)
+    if (gzip) received.set(row, { encoding: 'gzip', format: 'JSON' })
     at += bytes.byteLength
   }
   let from = 0
   return {
     slab,
     table,
+    received,
     groups: groups.map(({ pool, bodies: { length } }) => {
       from += length
       return { kind: 'post', pool, version: 1, schema: sharedSchema, from: from - length, to: from }

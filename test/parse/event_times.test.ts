@@ -10,6 +10,7 @@ import { type ColumnType, KEY_RECEIVED_AT, type PoolSchema } from '../../src/for
 import { FLAG, OUTCOME, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParseResult, ParseTask } from '../../src/parse/parse-task.ts'
 import { createTaskRunner } from '../../src/parse/run-task.ts'
+import type { Received } from '../../src/parse/sender/received.ts'
 import { RisingClock } from '../../src/util/clock.ts'
 import { encodeKeyParts, type KeyPart } from '../util/key-parts.ts'
 import { readColumn } from './reading.ts'
@@ -51,6 +52,7 @@ interface Sent {
 function taskOf(schema: PoolSchema, requests: readonly Sent[], clock?: SharedArrayBuffer): ParseTask {
   const slab = new SharedArrayBuffer(1 << 20)
   const table = new Float64Array(requests.length * REQUEST_WORDS)
+  const received = new Map<number, Received>()
   let offset = RECORD_HEADER_BYTES
   for (const [index, { body, flags = 0, receivedAtUs = NOON_US }] of requests.entries()) {
     const bytes = Buffer.from(body)
@@ -59,6 +61,7 @@ function taskOf(schema: PoolSchema, requests: readonly Sent[], clock?: SharedArr
     table[at + REQUEST.offset] = offset
     table[at + REQUEST.bytes] = bytes.length
     table[at + REQUEST.flags] = flags | FLAG.rises
+    if ((flags & FLAG.received) !== 0) received.set(index, { encoding: 'gzip', format: 'JSON' })
     table[at + REQUEST.receivedAtUs] = receivedAtUs
     table[at + REQUEST.bits] = -1
     offset += RECORD_HEADER_BYTES + Math.ceil(bytes.length / 8) * 8
@@ -67,7 +70,7 @@ function taskOf(schema: PoolSchema, requests: readonly Sent[], clock?: SharedArr
   const shared = new SharedArrayBuffer(text.length)
   new Uint8Array(shared).set(text)
   const group = { kind: 'post' as const, pool: 1, version: 1, schema: shared, from: 0, to: requests.length }
-  return { slab, table, groups: [clock === undefined ? group : { ...group, clock }] }
+  return { slab, table, received, groups: [clock === undefined ? group : { ...group, clock }] }
 }
 
 /** The keys of all rows of a result as hexadecimal digits, by request. */
@@ -109,7 +112,7 @@ describe.each(['native', 'js'] as const)('kernel %s', kernel => {
       // The second of three events is refused. It takes no value of the clock.
       { body: JSON.stringify([event('a'), { id: 7 }, event('a')]) },
       { body: JSON.stringify([event('none'), {}]), flags: FLAG.all_or_nothing },
-      { body: gzipSync(body), flags: FLAG.gzip },
+      { body: gzipSync(body), flags: FLAG.received },
       // The native kernel leaves an integer beyond 64 bits to the reference parser.
       { body: JSON.stringify([event('big'), event('big')]).replace('-3', '-3, "m": 99999999999999999999') },
       { body: '[]' },

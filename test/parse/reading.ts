@@ -26,6 +26,8 @@ export interface Request {
   readonly body: string | Uint8Array
   readonly flags?: number
   readonly bits?: Uint8Array
+  /** The request's context, which stands before the body. */
+  readonly context?: string
 }
 
 /** Parses requests, with rubbish between the bodies in the slab. */
@@ -35,7 +37,8 @@ export function parseAll(
   kind: RequestKind = 'post',
   make: MakeKernel = makeJsKernel,
 ): Parsed {
-  const bodies = requests.map(({ body }) => (typeof body === 'string' ? Buffer.from(body) : body))
+  const contexts = requests.map(({ context = '' }) => Buffer.from(context))
+  const bodies = requests.map(({ body }, index) => Buffer.concat([contexts[index]!, Buffer.from(body)]))
   const bytes = bodies.reduce((sum, body) => sum + body.length + 80, 0)
   const slab = new Uint8Array(new SharedArrayBuffer(bytes)).fill(0x22)
   const table = new Float64Array(requests.length * REQUEST_WORDS)
@@ -43,8 +46,9 @@ export function parseAll(
   requests.forEach((request, index) => {
     const at = index * REQUEST_WORDS
     slab.set(bodies[index]!, end)
-    table[at + REQUEST.offset] = end
-    table[at + REQUEST.bytes] = bodies[index]!.length
+    table[at + REQUEST.offset] = end + contexts[index]!.length
+    table[at + REQUEST.bytes] = bodies[index]!.length - contexts[index]!.length
+    table[at + REQUEST.contextBytes] = contexts[index]!.length
     table[at + REQUEST.flags] = request.flags ?? 0
     table[at + REQUEST.receivedAtUs] = RECEIVED_AT_US
     table[at + REQUEST.bits] = -1

@@ -14,6 +14,7 @@ import { schemaOf } from './reading.ts'
 const schema = schemaOf([{ type: 'DOUBLE' }])
 const place = {
   bodyBytes: 10,
+  contextBytes: 0,
   bitsOffset: -1,
   file: 'f',
   fileOffset: 0,
@@ -38,6 +39,7 @@ async function parse({ table, groups }: ParseTask): Promise<ParseResult> {
     errors: new Int32Array(0),
     ownRecords: new Map(),
     bits: new Map(),
+    early: new Map(),
     recordBytes: new Int32Array(requests),
   }
 }

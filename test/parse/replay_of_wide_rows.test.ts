@@ -18,7 +18,7 @@ test('records of 500 rows of 500 doubles: a job holds as many as its batch may t
     accepted: 500,
     receivedAtStepUs: 0 as const,
   }
-  const place = { offset: 0, bodyBytes: 1501, bitsOffset: -1, file: 'f', fileOffset: 0 }
+  const place = { offset: 0, bodyBytes: 1501, contextBytes: 0, bitsOffset: -1, file: 'f', fileOffset: 0 }
   const records = Array.from({ length: 50 }, (_, sequence) => ({ ...record, ...place, sequence }))
   const sizes: number[] = []
   await replayChunk(
@@ -32,7 +32,8 @@ test('records of 500 rows of 500 doubles: a job holds as many as its batch may t
         sizes.push(requests)
         const outcomes = new Int32Array(requests * OUTCOME_WORDS)
         for (let at = 0; at < outcomes.length; at += OUTCOME_WORDS) outcomes.set([500, 500, 0, -1], at)
-        const nothing = { batches: [], errors: new Int32Array(0), ownRecords: new Map(), bits: new Map() }
+        const maps = { ownRecords: new Map(), bits: new Map(), early: new Map() }
+        const nothing = { batches: [], errors: new Int32Array(0), ...maps }
         return { ...nothing, outcomes, recordBytes: new Int32Array(requests) }
       },
     },

@@ -190,6 +190,7 @@ export class SingleThreadServer {
       commit,
       received: this.#clocks,
       append: deps.append,
+      webhookUrl: id => `http://127.0.0.1/v1/${id}`,
     })
     this.#onLogOpened(commit)
   }

@@ -18,6 +18,7 @@ export interface ColumnSpec {
   readonly jsonProperty: string
   readonly type: string
   readonly nullable: boolean
+  readonly coerce?: boolean
 }
 
 /** The settings of a new pool. */
@@ -31,6 +32,12 @@ export interface PoolSpec {
   readonly basicAuth?: { readonly username: string; readonly password: string }
   /** TableSettingsInput. */
   readonly tableSettings?: Readonly<Record<string, unknown>>
+  readonly accept?: readonly string[]
+  /** WebhookSignatureInput. */
+  readonly signature?: Readonly<Record<string, unknown>>
+  readonly preset?: string
+  readonly verifyToken?: string
+  readonly eventsPath?: string
 }
 
 /** A created pool. */

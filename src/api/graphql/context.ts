@@ -28,6 +28,7 @@ import {
   GRAPHQL_INPUT_CHARACTERS_MAX,
   GRAPHQL_MUTATIONS_MAX,
   GRAPHQL_QUERIES_MAX,
+  GRAPHQL_SAMPLES_BYTES_MAX,
   GRAPHQL_SCHEMA_VALUES_MAX,
   GRAPHQL_VALUES_MAX,
 } from '../../util/limits.ts'
@@ -115,6 +116,7 @@ export class Budget {
   #queries = 0
   #mutations = 0
   #inputCharacters = 0
+  #sampleBytes = 0
   /** One error for all the lists that come too late. Tens of thousands of them took 200 MB. */
   #tooLarge: GraphQLError | undefined
   #valuesInTurn = 0
@@ -134,6 +136,15 @@ export class Budget {
     if (this.#inputCharacters > GRAPHQL_INPUT_CHARACTERS_MAX)
       throw badRequest(
         `The metric queries of a request have more than ${GRAPHQL_INPUT_CHARACTERS_MAX} characters.`,
+      )
+  }
+
+  /** Charges samples before they are read. Throws BAD_REQUEST. */
+  samples(bytes: number): void {
+    this.#sampleBytes += bytes
+    if (this.#sampleBytes > GRAPHQL_SAMPLES_BYTES_MAX)
+      throw badRequest(
+        `The samples of a request have more than ${GRAPHQL_SAMPLES_BYTES_MAX} bytes: give fewer, or use "weir sources infer", which takes more.`,
       )
   }
 

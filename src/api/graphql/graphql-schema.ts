@@ -37,6 +37,7 @@ import { dimensionFields, metricFields, metricMutations, metricQueries } from '.
 import { policyFields, policyMutations, policyQueries } from './resolve-policy.ts'
 import { poolFields, poolMutations, poolQueries } from './resolve-pool.ts'
 import { counterQueries, metricQuestions, poolQuestions, statisticsFields } from './resolve-question.ts'
+import { senderQueries } from './resolve-sender.ts'
 import { sourceFields, sourceMutations, sourceQueries } from './resolve-source.ts'
 import { sqlQueries } from './resolve-sql.ts'
 import { tableFields } from './resolve-table.ts'
@@ -77,7 +78,7 @@ const owner = {
 
 const resolvers: Resolvers = {
   Query: {
-    ...ruled(MANAGE_SOURCES, { ...sourceQueries, ...syncQueries }),
+    ...ruled(MANAGE_SOURCES, { ...sourceQueries, ...senderQueries, ...syncQueries }),
     ...ruled(READ_POOLS, poolQueries),
     ...ruled(READ_METRICS, metricQueries),
     ...ruled(MANAGE_POLICIES, policyQueries),

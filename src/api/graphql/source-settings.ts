@@ -1,5 +1,6 @@
 /** The connection settings of a data source, and table settings, as the API shows them. */
 import type { DataSource, Pool, SourceTable, TableSettings } from '../../catalog/documents/model.ts'
+import type { SignatureSettings } from '../../format/sender.ts'
 import { must } from '../../util/assert.ts'
 import type { GraphqlDeps } from './context.ts'
 import type { Enums } from './schema-types.ts'
@@ -59,7 +60,7 @@ export function settingsOf(source: DataSource, deps: SettingsDeps) {
   }
 }
 
-function webhookSettings({ webhook, basicAuth }: DataSource, { catalog, webhookUrl }: SettingsDeps) {
+function webhookSettings({ webhook, basicAuth, sender }: DataSource, { catalog, webhookUrl }: SettingsDeps) {
   const { webhookId, poolId, timestamp, uniqueIdColumn, tenant, tableSettings } = must(webhook, 'a webhook')
   const pool: Pool | undefined = catalog.read.pools.get(poolId)
   return {
@@ -67,13 +68,23 @@ function webhookSettings({ webhook, basicAuth }: DataSource, { catalog, webhookU
     accessControlEnabled: pool?.accessControlEnabled ?? null,
     basicAuth,
     // With the stored type: clients of webhooks do not know CLICKHOUSE.
-    columns: pool?.columns ?? null,
+    columns: pool?.columns.map(column => ({ ...column, coerce: column.coerce === true })) ?? null,
     tableSettings: tableSettings === null ? null : shownTableSettings(tableSettings),
     tenant,
     timestamp,
     uniqueId: uniqueIdColumn,
     webhookUrl: webhookUrl(webhookId),
+    accept: sender?.accept ?? [],
+    signature: sender?.signature ? shownSignature(sender.signature) : null,
+    preset: sender?.preset ?? null,
+    verifyToken: sender?.verifyToken ?? null,
+    eventsPath: pool?.eventsPath ?? null,
   }
+}
+
+/** The parameters of GENERIC_HMAC are fields of the signature itself. */
+function shownSignature({ generic, ...signature }: SignatureSettings) {
+  return { ...signature, ...generic }
 }
 
 function shownTable({ id, name, path, columns }: SourceTable) {

@@ -215,6 +215,13 @@ class NodeHead implements RequestHead {
     return count
   }
 
+  /** Node reads each byte of a value as a character. */
+  eachHeader(visit: (name: string, value: string) => void): void {
+    const { rawHeaders } = this.#request
+    for (let at = 0; at < rawHeaders.length; at += 2)
+      visit(rawHeaders[at]!.toLowerCase(), Buffer.from(rawHeaders[at + 1]!, 'latin1').toString())
+  }
+
   address(): string {
     return this.#request.socket.remoteAddress ?? '' // '': it disconnected
   }

@@ -27,6 +27,8 @@ export interface RequestHead {
   /** "" when there is none. The name is in lower case. */
   header(name: string): string
   headerCount(name: string): number
+  /** Visits each header in the order of the request. Names are in lower case, values are UTF-8. */
+  eachHeader(visit: (name: string, value: string) => void): void
   address(): string
 }
 

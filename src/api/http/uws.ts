@@ -117,6 +117,10 @@ class UwsHead implements RequestHead {
     return count
   }
 
+  eachHeader(visit: (name: string, value: string) => void): void {
+    this.#request.forEach(visit)
+  }
+
   address(): string {
     return Buffer.from(this.#response.getRemoteAddressAsText()).toString('latin1')
   }

@@ -7,15 +7,20 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { BasicAuth } from '../../catalog/documents/model.ts'
 import type { RequestKind } from '../../format/schema.ts'
+import type { BodyEncoding, Received } from '../../parse/sender/received.ts'
 import { readBasic, secretDigest } from '../../util/authorization.ts'
+import { wallMs } from '../../util/clock.ts'
 import type { Refusal } from '../../util/errors.ts'
 import { BODY_BYTES_MAX } from '../../util/limits.ts'
 import { isMisspelt } from '../../util/misspelt.ts'
 import { RateLimiter } from '../../util/rate-limiter.ts'
-import type { ApiDeps, IngestTarget } from '../api-types.ts'
+import type { ApiDeps, IngestTarget, Reply } from '../api-types.ts'
+import { CORS_HEADERS, preflightOf } from '../cors.ts'
 import { declaredBytesOf, type RequestHead, tryDecode } from '../http/transport.ts'
 import { shown } from '../parameters.ts'
 import { refuse, rejectedHeaders } from '../problem.ts'
+import { type HeadHandshake, headHandshake } from './handshakes.ts'
+import { formatOf, readHead, type Sender } from './sender.ts'
 
 /** Pools whose rate is remembered; beyond it the least recently used one is forgotten. */
 const RATE_POOLS_MAX = 10_000
@@ -24,33 +29,67 @@ export interface Admission {
   readonly target: IngestTarget
   readonly kind: RequestKind
   readonly allOrNothing: boolean
-  readonly gzip: boolean
+  /** Absent for plain JSON of an unsigned source. */
+  readonly received?: Received
+  /** The context of the request (parse/kernel.ts); absent where no column reads it. */
+  readonly context?: Uint8Array
   /** `Prefer: return=minimal`. */
   readonly minimal: boolean
+  /** Pages of any origin may read the answer. */
+  readonly cors: boolean
   /** Content-Length; CHUNKED for a body in chunks. */
   readonly declaredBytes: number
 }
 
-/** @param webhook the last part of the path, as sent */
+/**
+ * Admits a request, refuses it, or answers a handshake.
+ * @param webhook the webhook's id in the path, as sent
+ * @param subpath the path behind it, as sent; "" without one
+ */
 export function admit(
   head: RequestHead,
   webhook: string,
+  subpath: string,
   deps: Pick<ApiDeps, 'target' | 'health'>,
   rate: RateLimit,
-): Admission | Refusal {
+): Admission | Refusal | HeadHandshake {
   const { refuse: refused } = deps.health() // not `ready`: events are accepted while flushes fail
   if (refused !== undefined) return refuse(503, refused.code, refused.message, RETRY_SOON)
   const target = targetOf(webhook, deps)
   if (target === undefined) return refuse(404, 'unknown_webhook', UNKNOWN_WEBHOOK)
-  const kind = KINDS[head.method]
-  if (kind === undefined)
-    return refuse(405, 'method_not_allowed', 'a webhook takes POST and DELETE', { allow: 'POST, DELETE' })
+  const cors = target.sender?.accept.has('BROWSER') === true
+  const admission = admitTo(target, head, subpath, cors, rate)
+  if (!cors || 'reply' in admission || 'target' in admission) return admission
+  return { ...admission, headers: { ...admission.headers, ...CORS_HEADERS } }
+}
+
+function admitTo(
+  target: IngestTarget,
+  head: RequestHead,
+  subpath: string,
+  cors: boolean,
+  rate: RateLimit,
+): Admission | Refusal | HeadHandshake {
+  const { sender } = target
+  if (subpath !== '' && sender?.accept.has('PATH') !== true)
+    return refuse(404, 'unknown_path', "a path behind the webhook's id is taken where accept has PATH")
+  if (cors && head.method === 'options' && head.header('access-control-request-method') !== '')
+    return { reply: anyHeader(preflightOf(`${methodsOf(sender)}, OPTIONS`)), secret: null }
+  const kind = kindOf(head.method, sender)
+  if (kind === undefined && sender === undefined) return notAllowed(sender)
   if (target.basicAuth !== null && !basicAuthMatches(head.header('authorization'), target.basicAuth))
-    return refuse(401, 'unauthorized', "the pool's Basic credentials are missing or wrong", CHALLENGE)
+    return kind === undefined
+      ? notAllowed(sender)
+      : refuse(401, 'unauthorized', "the pool's Basic credentials are missing or wrong", CHALLENGE)
+  if (sender !== undefined && sender.kinds.length > 0) {
+    const handshake = headHandshake(head, sender, wallMs())
+    if (handshake !== undefined) return handshake
+  }
+  if (kind === undefined) return notAllowed(sender)
   const encoding = encodingOf(head)
-  const media = encoding === undefined ? undefined : refuseMedia(head)
-  if (encoding === undefined) return unknownEncoding(head, 'gzip or identity', 'gzip')
-  if (media !== undefined) return media
+  if (encoding === undefined) return unknownEncoding(head, 'gzip, zstd or identity', 'gzip, zstd')
+  const format = formatOf(head.header('content-type'), kind, sender)
+  if (typeof format !== 'string') return format
   const allOrNothing = disablePartialSuccess(head.query)
   if (typeof allOrNothing !== 'boolean') return allOrNothing
   if (kind === 'delete' && !target.hasKey)
@@ -63,12 +102,36 @@ export function admit(
   if (declaredBytes > BODY_BYTES_MAX) return tooLarge()
   const seconds = rate.retryAfterSeconds(target.poolNumber)
   if (seconds > 0) return refuse(429, 'rate_limited', RATE_MESSAGE, { 'retry-after': String(seconds) })
+  const read = readHead(head, kind, sender, subpath, format, encoding)
+  if ('status' in read) return read
   const minimal = prefersMinimal(head.header('prefer'))
-  return { target, kind, allOrNothing, gzip: encoding === 'gzip', minimal, declaredBytes }
+  return { target, kind, allOrNothing, minimal, cors, declaredBytes, ...read }
+}
+
+function kindOf(method: string, sender: Sender | undefined): RequestKind | undefined {
+  if (method === 'post') return 'post'
+  if (method === 'delete') return sender === undefined || sender.takesDelete ? 'delete' : undefined
+  return (method === 'put' || method === 'patch') && sender?.accept.has('PUT') === true ? 'post' : undefined
+}
+
+function notAllowed(sender: Sender | undefined): Refusal {
+  const methods = methodsOf(sender)
+  return refuse(405, 'method_not_allowed', `a webhook takes ${methods}`, { allow: methods })
+}
+
+function methodsOf(sender: Sender | undefined): string {
+  const methods = ['POST']
+  if (sender?.accept.has('PUT') === true) methods.push('PUT', 'PATCH')
+  if (sender === undefined || sender.takesDelete) methods.push('DELETE')
+  return methods.join(', ')
+}
+
+/** Pages may send the headers that columns read, whatever their names. */
+function anyHeader(reply: Reply): Reply {
+  return { ...reply, headers: { ...reply.headers, 'access-control-allow-headers': '*' } }
 }
 
 const UNKNOWN_WEBHOOK = 'no webhook has this id: post to the webhookUrl of the data source'
-const KINDS: Readonly<Record<string, RequestKind>> = { post: 'post', delete: 'delete' }
 const RETRY_SOON = { 'retry-after': '1' }
 const CHALLENGE = { 'www-authenticate': 'Basic realm="weir"' }
 const RATE_MESSAGE = 'the pool is over its limit of events per second; retry later'
@@ -91,21 +154,14 @@ function targetOf(webhook: string, deps: Pick<ApiDeps, 'target'>): IngestTarget 
   return decoded === undefined ? undefined : deps.target(decoded)
 }
 
-function encodingOf(head: RequestHead): 'gzip' | 'identity' | undefined {
+const ENCODINGS: readonly string[] = ['identity', 'gzip', 'zstd'] satisfies BodyEncoding[]
+
+function encodingOf(head: RequestHead): BodyEncoding | undefined {
   const text = head.header('content-encoding')
   if (text === '') return 'identity'
   if (head.headerCount('content-encoding') > 1) return undefined
   const encoding = text.trim().toLowerCase()
-  return encoding === 'gzip' || encoding === 'identity' ? encoding : undefined
-}
-
-function refuseMedia(head: RequestHead): Refusal | undefined {
-  const text = head.header('content-type')
-  if (text === '' || text === 'application/json') return undefined
-  const media = text.split(';', 1)[0]!.trim().toLowerCase()
-  if (media === '' || media === 'application/json') return undefined
-  const message = `the Content-Type is "${shown(text)}": send JSON as application/json`
-  return refuse(415, 'unsupported_media_type', message, { accept: 'application/json' })
+  return ENCODINGS.includes(encoding) ? (encoding as BodyEncoding) : undefined
 }
 
 const PARAMETER = 'disable_partial_success'

@@ -22,7 +22,15 @@ import {
 import type { ApiTimes } from '../api-types.ts'
 import { refuse, TOO_SLOW } from '../problem.ts'
 import { tooLarge } from './admission.ts'
-import { copyIn, type IngestRequest, type Line, lineOf, type SlabPool, Waiting } from './body-memory.ts'
+import {
+  contextBytesOf,
+  copyIn,
+  type IngestRequest,
+  type Line,
+  lineOf,
+  type SlabPool,
+  Waiting,
+} from './body-memory.ts'
 
 /** Bytes of slabs for one pool's incomplete bodies. A quarter of the large ones is for others. */
 const POOL_PLACES_BYTES_MAX = ((SLABS_MAX - SLABS_SMALL_MIN) * SLAB_BYTES * 3) / 4
@@ -55,7 +63,8 @@ export class Bodies {
   chunk(request: IngestRequest, chunk: Uint8Array, last: boolean): void {
     if (request.state === 'over') return
     if (chunk.byteLength === 0 && !last) return // `Expect: 100-continue` begins with an empty chunk
-    if (request.bytes + request.bufferedBytes + chunk.byteLength > BODY_BYTES_MAX) {
+    const bytes = contextBytesOf(request.admission) + request.bytes + request.bufferedBytes
+    if (bytes + chunk.byteLength > BODY_BYTES_MAX) {
       this.#refuse(request, tooLarge())
       return
     }
@@ -126,12 +135,14 @@ export class Bodies {
 
   /** Takes space for a complete body, else for the declared size, else for BODY_BYTES_MAX. */
   #allocate(request: IngestRequest, bytes: number): boolean {
-    const declared = request.admission.declaredBytes
-    const capacity = request.complete ? bytes : declared >= 0 ? declared : BODY_BYTES_MAX
-    const space = this.#slabs.allocate(capacity, lineOf(request.complete, bytes) === 'large')
+    const { declaredBytes: declared, context } = request.admission
+    const contextBytes = contextBytesOf(request.admission)
+    const capacity = request.complete ? bytes : declared >= 0 ? declared : BODY_BYTES_MAX - contextBytes
+    const space = this.#slabs.allocate(contextBytes + capacity, lineOf(request.complete, bytes) === 'large')
     if (space === undefined) return false
+    if (context !== undefined) copyIn(space.slab, space.offset, context)
     request.slab = space.slab
-    request.offset = space.offset
+    request.offset = space.offset + contextBytes
     request.capacity = capacity
     request.state = 'placed'
     if (!request.complete) this.#rates.begin(request, monotonicMs())
@@ -146,7 +157,11 @@ export class Bodies {
     request.bytes = end
     if (!request.complete) return
     this.#rates.end(request)
-    if (end < request.capacity) this.#slabs.shrink({ slab, offset: request.offset }, request.capacity, end)
+    if (end < request.capacity) {
+      const contextBytes = contextBytesOf(request.admission)
+      const space = { slab, offset: request.offset - contextBytes }
+      this.#slabs.shrink(space, contextBytes + request.capacity, contextBytes + end)
+    }
     request.state = 'ready'
     this.#deps.ready(request)
     this.pump()

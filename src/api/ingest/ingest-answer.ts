@@ -9,19 +9,22 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { deleteSchema, type PoolSchema, type RequestKind } from '../../format/schema.ts'
 import {
   type BrokenAt,
+  DOCUMENT,
   describeDocument,
   describeEventError,
   type EventErrorText,
 } from '../../parse/event-error.ts'
 import { ERROR_WORDS, OUTCOME, OUTCOME_WORDS } from '../../parse/kernel.ts'
 import type { ParseResult } from '../../parse/parse-task.ts'
-import { assert } from '../../util/assert.ts'
+import type { EarlyAnswer } from '../../parse/sender/received.ts'
+import { assert, must } from '../../util/assert.ts'
 import type { EventError, Refusal } from '../../util/errors.ts'
 import { EVENTS_MAX } from '../../util/limits.ts'
 import type { Reply } from '../api-types.ts'
 import { headText } from '../http/responder.ts'
 import { problemReply, refuse, rejectedHeaders } from '../problem.ts'
 import type { Admission } from './admission.ts'
+import { handshakeReply } from './handshakes.ts'
 
 /** Bad events described in one turn of the main thread; the answers of further ones take turns. */
 export const EVENT_ERRORS_PER_TURN = 1_000
@@ -46,6 +49,8 @@ export function answerOf(
 ): Answer {
   const at = row * OUTCOME_WORDS
   const document = result.outcomes[at + OUTCOME.document]!
+  if (document === DOCUMENT.early)
+    return earlyAnswer(must(result.early.get(row), 'the answer to a body that the kernel did not see'))
   if (document !== 0)
     return refusedDocument(document, result.outcomes[at + OUTCOME.event]!, brokenAt(result, errors))
   const events = result.outcomes[at + OUTCOME.events]!
@@ -176,6 +181,13 @@ function refusedDocument(document: number, event: number, broken: BrokenAt | und
   const { status, code, message } = describeDocument(document, broken)
   const events = event < 0 ? [] : [{ index: event, code, column: null, message }]
   return answerRefusal({ ...refuse(status, code, message), headers: rejectedHeaders(0), events })
+}
+
+function earlyAnswer(early: EarlyAnswer): Answer {
+  if ('contentType' in early)
+    return { reply: handshakeReply(early), accepted: 0, rejected: 0, rejectedBy: NONE }
+  const { status, code, message } = early
+  return answerRefusal({ ...refuse(status, code, message), headers: rejectedHeaders(0), events: [] })
 }
 
 export function answerRefusal(refusal: Refusal, rejectedBy = NONE): Answer {

@@ -13,19 +13,25 @@ import { RECORD_HEADER_BYTES } from '../../format/log-record.ts'
 import type { Span } from '../../log/log-types.ts'
 import { FLAG, OUTCOME, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../../parse/kernel.ts'
 import type { ParseResult, ParseTask, ParseTaskGroup } from '../../parse/parse-task.ts'
+import type { Received } from '../../parse/sender/received.ts'
 import { ENTRY_WORDS } from '../../store/flush/memtable.ts'
+import { wallMs } from '../../util/clock.ts'
 import {
   BATCH_BYTES_MAX,
   BODY_BYTES_MAX,
+  EVENTS_MAX,
   PARSE_TASK_BYTES_MAX,
   PARSE_TASK_REQUESTS_MAX,
 } from '../../util/limits.ts'
 import type { CommitBatch, CommitPart } from '../api-types.ts'
-import type { IngestRequest, Slab } from './body-memory.ts'
+import { contextBytesOf, type IngestRequest, type Slab } from './body-memory.ts'
 import type { IngestPool } from './ingest-pool.ts'
 
-/** DEFLATE makes at most 1,032 bytes of one (RFC 1951: 258 bytes from two bits). */
-const GZIP_RATIO_MAX = 1032
+/**
+ * DEFLATE makes at most 1,032 bytes of one (RFC 1951: 258 bytes from two bits). A block of zstd of
+ * four bytes makes 128 KiB.
+ */
+const DECODED_RATIO_MAX = { gzip: 1032, zstd: 32_768 }
 
 export interface Batch {
   readonly task: ParseTask
@@ -78,14 +84,30 @@ function isPaused({ admission }: IngestRequest): boolean {
   return admission.target.pool.isPaused
 }
 
-/** Sets the upper bounds of a complete body: batches stay small whatever a gzip body holds. */
+/** Sets the upper bounds of a complete body: batches stay small whatever a compressed one holds. */
 export function weigh(request: IngestRequest): void {
-  const { gzip, target } = request.admission
+  const { received, target } = request.admission
   const { schema } = target.pool
-  request.bytesMax = gzip ? Math.min(BODY_BYTES_MAX, request.bytes * GZIP_RATIO_MAX) : request.bytes
-  request.parsedBytesMax = batchBytesMax(schema.cost, request.bytesMax)
+  const contextBytes = contextBytesOf(request.admission)
+  const documentBytes = documentBytesMax(request.bytes, received)
+  request.bytesMax = contextBytes + documentBytes
+  // Each event gets the values of the context, and takes at least three bytes: `{},`.
+  const events = Math.min(EVENTS_MAX, Math.floor(documentBytes / 3) + 1)
+  request.parsedBytesMax = batchBytesMax(schema.cost, documentBytes + events * contextBytes, events)
   request.weighedBy = schema
 }
+
+/** Upper bound of the bytes of the document that is made of a body. */
+function documentBytesMax(bytes: number, received: Received | undefined): number {
+  if (received === undefined) return bytes
+  const { encoding, format } = received
+  // A form grows at most sixfold: `%01` and a raw control character become `\u0001`.
+  const ratio = (encoding === 'identity' ? 1 : DECODED_RATIO_MAX[encoding]) * (format === 'FORM' ? 6 : 1)
+  return Math.min(BODY_BYTES_MAX, bytes * ratio + FORM_FRAME_BYTES)
+}
+
+/** `{"":""}` around the one name or value of a form, and the brackets around NDJSON. */
+const FORM_FRAME_BYTES = 8
 
 /** Sets the bounds of a ready body again after its pool's schema was replaced. */
 function weighAgain(slab: Slab<IngestRequest>, request: IngestRequest): void {
@@ -101,6 +123,7 @@ function batchOf(slab: SharedArrayBuffer, taken: readonly IngestRequest[]) {
   const order = new Uint16Array(taken.length)
   const groupOf = new Uint16Array(taken.length)
   const table = new Float64Array(taken.length * REQUEST_WORDS)
+  const received = new Map<number, Received>()
   const groups: ParseTaskGroup[] = []
   const pools: IngestPool[] = []
   for (const list of lists) {
@@ -108,6 +131,8 @@ function batchOf(slab: SharedArrayBuffer, taken: readonly IngestRequest[]) {
     for (const arrival of list) {
       const request = taken[arrival]!
       writeRow(table, requests.length * REQUEST_WORDS, request)
+      if (request.admission.received !== undefined)
+        received.set(requests.length, completed(request.admission.received))
       groupOf[requests.length] = groups.length
       order[arrival] = requests.length
       requests.push(request)
@@ -115,7 +140,8 @@ function batchOf(slab: SharedArrayBuffer, taken: readonly IngestRequest[]) {
     groups.push(groupFor(requests[from]!, from, requests.length))
     pools.push(requests[from]!.admission.target.pool)
   }
-  return { task: { slab, table, groups }, requests, groupOf, pools, order }
+  const task = received.size === 0 ? { slab, table, groups } : { slab, table, groups, received }
+  return { task, requests, groupOf, pools, order }
 }
 
 /** Indexes into `taken`, by pool and kind. Most batches have one group. */
@@ -151,15 +177,23 @@ function eventClockOf({ admission: { kind, target } }: IngestRequest): SharedArr
   return kind === 'post' ? target.eventClock : undefined
 }
 
+/** With the time at which the task is made, by the clock that senders have too. */
+function completed(received: Received): Received {
+  const { signature } = received
+  if (signature === undefined) return received
+  return { ...received, signature: { ...signature, head: { ...signature.head, receivedAtMs: wallMs() } } }
+}
+
 function writeRow(table: Float64Array, at: number, request: IngestRequest): void {
-  const { allOrNothing, gzip } = request.admission
+  const { allOrNothing, received } = request.admission
   table[at + REQUEST.offset] = request.offset
   table[at + REQUEST.bytes] = request.bytes
   table[at + REQUEST.flags] =
     (allOrNothing ? FLAG.all_or_nothing : 0) |
-    (gzip ? FLAG.gzip : 0) |
+    (received === undefined ? 0 : FLAG.received) |
     (eventClockOf(request) === undefined ? 0 : FLAG.rises)
   table[at + REQUEST.receivedAtUs] = request.receivedAtUs
+  table[at + REQUEST.contextBytes] = contextBytesOf(request.admission)
   table[at + REQUEST.bits] = -1
 }
 
@@ -174,7 +208,9 @@ export function commitBatchOf(batch: Batch, result: ParseResult, live: readonly 
     indices[row] = records
     records += 1
     const own = ownRecords.get(row)
-    const offset = batch.task.table[row * REQUEST_WORDS + REQUEST.offset]! - RECORD_HEADER_BYTES
+    const at = row * REQUEST_WORDS
+    const contextBytes = batch.task.table[at + REQUEST.contextBytes]!
+    const offset = batch.task.table[at + REQUEST.offset]! - contextBytes - RECORD_HEADER_BYTES
     if (own !== undefined) run.addAlone(own, bytes, bits.get(row))
     else run.add(offset, bytes, bits.get(row))
   }

@@ -24,6 +24,7 @@ import {
   PARSE_TASK_GATHERED_REQUESTS,
 } from '../../util/limits.ts'
 import type { ApiDeps, ApiTimes, IngestTarget } from '../api-types.ts'
+import { CORS_HEADERS, withCors } from '../cors.ts'
 import { answerEarly, nothing, type Responder } from '../http/responder.ts'
 import { problemReply, refusalOfError, refuse, rejectedHeaders } from '../problem.ts'
 import type { Admission, RateLimit } from './admission.ts'
@@ -39,7 +40,10 @@ const PARSE_TASK_GATHERED_PARSED_BYTES = BATCH_BYTES_MAX / 2
 
 const DELETED_POOL = refuse(404, 'unknown_webhook', 'no webhook has this id', rejectedHeaders(0))
 
-const BATCH = { kind: 'post', allOrNothing: false, gzip: false, minimal: false } as const
+const BATCH = { kind: 'post', allOrNothing: false, minimal: false, cors: false } as const
+
+/** The context of a batch: its rows bring what columns read from requests as properties. */
+const IN_PROPERTIES = new TextEncoder().encode('null')
 
 /** The socket of a batch, whose body is complete. */
 const NO_SOCKET: BodySocket = {
@@ -97,7 +101,9 @@ export class Ingest {
 
   /** Takes a batch of an import, which is copied at once. Without room it gets `busy`. */
   submit(target: IngestTarget, body: Uint8Array, sink: BatchSink): void {
-    const admission: Admission = { target, ...BATCH, declaredBytes: body.byteLength }
+    const readsRequest = target.sender !== undefined && target.sender.columns.length > 0
+    const context = readsRequest ? { context: IN_PROPERTIES } : {}
+    const admission: Admission = { target, ...BATCH, declaredBytes: body.byteLength, ...context }
     this.bodies.chunk(new IngestRequest(admission, NO_SOCKET, sink), body, true)
   }
 
@@ -269,8 +275,9 @@ export class Ingest {
     this.#deps.meter.bodyBytes(request.bytes)
     this.#deps.meter.events(target.poolId, answer.accepted, answer.rejectedBy)
     if (answer.refusal !== undefined) this.#deps.meter.refused(answer.refusal.code)
-    if (request.sink === undefined) request.responder.send(answer.reply)
-    else request.sink.answered(answer)
+    if (answer.refusal?.status === 401) this.#deps.meter.signatureRefused(target.poolId, answer.refusal.code)
+    if (request.sink !== undefined) request.sink.answered(answer)
+    else request.responder.send(request.admission.cors ? withCors(answer.reply) : answer.reply)
   }
 }
 
@@ -296,8 +303,9 @@ function refuseBody(deps: ApiDeps) {
     deps.meter.refused(refusal.code)
     // Every answer to a body that was read has the counts.
     const counts = request.complete ? rejectedHeaders(0) : {}
-    const counted = { ...refusal, headers: { ...counts, ...refusal.headers } }
+    const { cors, declaredBytes } = request.admission
+    const counted = { ...refusal, headers: { ...counts, ...refusal.headers, ...(cors ? CORS_HEADERS : {}) } }
     if (request.sink !== undefined) request.sink.answered(answerRefusal(counted))
-    else answerEarly(request.responder, problemReply(counted), request.admission.declaredBytes)
+    else answerEarly(request.responder, problemReply(counted), declaredBytes)
   }
 }

@@ -9,7 +9,7 @@ import { keys } from '../documents/memory.ts'
 import { type AddColumnInput, type AddColumnJob, type Job, type Pool, versionOf } from '../documents/model.ts'
 import { type Decide, unchanged } from './change.ts'
 import { created, DELETED, failed, newJob, theJob, unfinishedJobs } from './change-job.ts'
-import { columnsProblem, givenColumn, orNull, storedColumn } from './rules.ts'
+import { columnsProblem, orNull, storedColumn } from './rules.ts'
 
 /** CreateAddColumnToDataPoolJobInput of the schema. */
 export interface NewAddColumnJob {
@@ -18,6 +18,7 @@ export interface NewAddColumnJob {
   readonly columnType: string
   readonly columnClickHouseType?: string | null | undefined
   readonly jsonProperty?: string | null | undefined
+  readonly coerce?: boolean | null | undefined
 }
 
 export function createAddColumnJob(input: NewAddColumnJob, by: string): Decide<AddColumnJob | null> {
@@ -29,6 +30,7 @@ export function createAddColumnJob(input: NewAddColumnJob, by: string): Decide<A
       columnType: input.columnType,
       columnClickHouseType: input.columnClickHouseType ?? null,
       jsonProperty: input.jsonProperty ?? null,
+      ...(input.coerce === true ? { coerce: input.coerce } : {}),
     }
     const unfinished = unfinishedJobs(memory)
     if ('badRequest' in unfinished) return unfinished
@@ -97,6 +99,7 @@ function columnOf(pool: Pool, input: AddColumnInput): ColumnInput {
     type: input.columnType,
     clickHouseType: input.columnClickHouseType,
     nullable: true,
+    coerce: input.coerce,
   }
 }
 
@@ -115,7 +118,7 @@ function additionProblem(
     if (input.columnType === 'CLICKHOUSE')
       return `The column "${input.columnName}" has the type CLICKHOUSE, which a webhook's column cannot have.`
   }
-  return columnsProblem([...pool.columns.map(givenColumn), ...awaited, columnOf(pool, input)])
+  return columnsProblem([columnOf(pool, input)], [...pool.columns, ...awaited])
 }
 
 function isAddition(job: Job): job is AddColumnJob {

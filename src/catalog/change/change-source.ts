@@ -2,13 +2,22 @@
  * Changes of data sources. A webhook source and its pool are made in one change and share a unique
  * name, because clients find the pool by the name of the source.
  */
+import { type SenderSettings, SIGNATURE_SECRETS_MAX } from '../../format/sender.ts'
 import { newId } from '../../util/ids.ts'
 import {
   CONNECTION_SETTINGS_CHARACTERS_MAX,
   CREDENTIAL_BYTES_MAX,
   SOURCE_TABLES_MAX,
 } from '../../util/limits.ts'
-import type { ColumnInput, Entry, IdOrName, NewWebhookSource, Target } from '../documents/catalog-types.ts'
+import type {
+  BadRequest,
+  ColumnInput,
+  Entry,
+  IdOrName,
+  NewWebhookSource,
+  SenderGiven,
+  Target,
+} from '../documents/catalog-types.ts'
 import { keys, type Memory } from '../documents/memory.ts'
 import type { BasicAuth, DataSource, Meta, Pool, SourceKind, SourceTable } from '../documents/model.ts'
 import { CONNECTED, stateOf } from '../documents/source-kinds.ts'
@@ -23,11 +32,13 @@ import {
   nameProblem,
   newCommon,
   renamed,
+  replacing,
   unchanged,
   unusedId,
 } from './change.ts'
 import { newPool, poolRemoval } from './change-pool.ts'
 import { basicAuthProblem, type Checked, checkPool, columnsProblem, orNull, textProblem } from './rules.ts'
+import { changedSender, filledByPreset, newSender, withSecret } from './sender-settings.ts'
 
 interface TableInput {
   readonly name: string
@@ -41,13 +52,21 @@ export interface NewSource extends Named {
   readonly settings?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** Absent and null leave a field as it is. `basicAuthEnabled: false` clears the credentials. */
-export interface SourceChange extends NewSource {
+/**
+ * Absent and null leave a field as it is. `basicAuthEnabled: false` clears the credentials, and
+ * `signatureEnabled: false` the signature. Only a WEBHOOK has the fields of SenderGiven.
+ */
+export interface SourceChange extends NewSource, SenderGiven {
   readonly basicAuthEnabled?: boolean | null | undefined
+  /** Refused unless it is what the webhook has. */
+  readonly eventsPath?: string | null | undefined
 }
 
-export function createWebhookSource(input: NewWebhookSource, by: string): Decide<Target> {
+export function createWebhookSource(given: NewWebhookSource, by: string): Decide<Target> {
   return (memory, nowMs) => {
+    const sender = newSender(given)
+    if (sender !== null && 'badRequest' in sender) return sender
+    const input = filledByPreset(given)
     const problem = namedProblem(input) ?? basicAuthProblem(input.basicAuth)
     if (problem !== undefined) return { badRequest: problem }
     const checked = checkPool(input)
@@ -57,7 +76,7 @@ export function createWebhookSource(input: NewWebhookSource, by: string): Decide
       fullProblem('pools', memory) ??
       fullProblem('sources', memory)
     if (taken !== undefined) return { badRequest: taken }
-    const made = makeWebhookSource(input, checked, memory, memory.meta(), by, nowMs)
+    const made = makeWebhookSource(input, checked, memory, memory.meta(), by, nowMs, sender)
     return { puts: made.puts, removes: [], result: made.target }
   }
 }
@@ -75,6 +94,7 @@ export function makeWebhookSource(
   meta: Meta,
   by: string,
   nowMs: number,
+  sender: SenderSettings | null = null,
 ): Made {
   // A source without a name gives its id to the pool as name.
   const common = newCommon(unusedId('DSO', nowMs, sources, pools), input, by, nowMs)
@@ -97,6 +117,7 @@ export function makeWebhookSource(
       tenant: checked.tenant,
       tableSettings: checked.tableSettings,
     },
+    ...(sender === null ? {} : { sender }),
   }
   return { target: { pool, source }, puts: [[keys.source(source.id), source], ...puts] }
 }
@@ -134,7 +155,9 @@ export function modifySource(
     const problem =
       namedProblem(input) ?? pairNameProblem(memory, input.uniqueName, source, pool) ?? partsProblem(input)
     if (problem !== undefined) return { badRequest: problem }
-    const changed = modified(source, changeOf(source, input, nowMs), by, nowMs)
+    const sender = senderChange(source, pool, input)
+    if ('badRequest' in sender) return sender
+    const changed = modified(source, { ...changeOf(source, input, nowMs), ...sender }, by, nowMs)
     if (changed === undefined) return unchanged(source)
     const puts: Entry[] = [[keys.source(source.id), changed]]
     if (pool !== undefined && pool.uniqueName === source.uniqueName) {
@@ -162,6 +185,39 @@ function changeOf(source: DataSource, input: SourceChange, nowMs: number): Parti
     tables: tables?.map(table => tableOf(table, source.tables, nowMs)) ?? source.tables,
     settings: { ...source.settings, ...Object.fromEntries(given) },
   }
+}
+
+/**
+ * The field `sender` of a changed webhook. It stays absent where the change gives nothing of it.
+ */
+function senderChange(
+  source: DataSource,
+  pool: Pool | undefined,
+  { accept, signature, signatureEnabled, preset, verifyToken, eventsPath }: SourceChange,
+): Pick<DataSource, 'sender'> | BadRequest {
+  const present = pool?.eventsPath ?? ''
+  if ((eventsPath ?? present) !== present)
+    return {
+      badRequest: `The eventsPath of a webhook cannot be changed from "${present}", because it belongs to the schema by which events are read: create another webhook with the new eventsPath.`,
+    }
+  const given = { accept, signature, signatureEnabled, preset, verifyToken }
+  if (Object.values(given).every(value => value === null || value === undefined)) return {}
+  const sender = changedSender(source.sender ?? null, given)
+  if (sender !== null && 'badRequest' in sender) return sender
+  return sender === null && source.sender === undefined ? {} : { sender }
+}
+
+/**
+ * Keeps the secret that a sender handed over, as Asana does. The result is null where the source is
+ * gone, or has no preset that signs. @param secret 1 to 1,024 visible characters of ASCII
+ */
+export function keepHandedSecret(sourceId: string, secret: string, by: string): Decide<DataSource | null> {
+  return changing('sources', { id: sourceId }, (source, _, nowMs) => {
+    const sender = source.sender && withSecret(source.sender, secret, SIGNATURE_SECRETS_MAX)
+    return sender
+      ? replacing(keys.source(source.id), source, { sender }, by, nowMs)
+      : unchanged<DataSource | null>(null)
+  })
 }
 
 /** Its pools go too. The INTERNAL source stays. */

@@ -5,8 +5,9 @@
  */
 
 import { clickHouseTypeOf, mapClickHouseType } from '../../format/clickhouse-type.ts'
-import { COLUMN_TYPES, type ColumnType, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
-import { must } from '../../util/assert.ts'
+import { propertyFacts, requestPart } from '../../format/json-property.ts'
+import { COLUMN_TYPES, type ColumnType, NUMBER_TYPES, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
+import { assert, must } from '../../util/assert.ts'
 import {
   CLICKHOUSE_TYPE_CHARACTERS_MAX,
   COLUMN_NAME_BYTES_MAX,
@@ -36,7 +37,8 @@ export function checkPool(input: PoolInput): Checked | BadRequest {
       ? undefined
       : keyProblem(given, 'timestamp', timestamp, type => TIME_TYPES.includes(type))) ??
     keyProblem(given, 'uniqueId', input.uniqueId, type => type !== 'JSON') ??
-    keyProblem(given, 'tenant', input.tenant, type => type !== 'JSON')
+    keyProblem(given, 'tenant', input.tenant, type => type !== 'JSON') ??
+    eventsPathProblem(input.eventsPath)
   if (problem !== undefined) return { badRequest: problem }
   const columns = given.map(storedColumn)
   const uniqueIdColumn = orNull(input.uniqueId)
@@ -44,8 +46,12 @@ export function checkPool(input: PoolInput): Checked | BadRequest {
   if (tableSettings !== null && 'badRequest' in tableSettings) return tableSettings
   const key = keyOf(tableSettings, columns, timestamp, uniqueIdColumn)
   if (key !== null && key !== undefined && 'badRequest' in key) return key
-  const checked = { columns, timestamp, uniqueIdColumn, tenant: orNull(input.tenant), tableSettings }
-  return key === undefined ? checked : { ...checked, key }
+  const eventsPath = orNull(input.eventsPath)
+  return {
+    ...{ columns, timestamp, uniqueIdColumn, tenant: orNull(input.tenant), tableSettings },
+    ...(key === undefined ? {} : { key }),
+    ...(eventsPath === null ? {} : { eventsPath }),
+  }
 }
 
 export function basicAuthProblem(basicAuth: BasicAuth | null | undefined): string | undefined {
@@ -60,10 +66,19 @@ export function orNull(text: string | null | undefined): string | null {
   return text === undefined || text === '' ? null : text
 }
 
-export function columnsProblem(columns: readonly ColumnInput[]): string | undefined {
-  if (columns.length > COLUMNS_MAX)
-    return `A Data Pool has at most ${COLUMNS_MAX} columns, ${columns.length} were given.`
-  const seen = new Map<string, string>()
+/**
+ * The problem with new columns. @param before columns that the pool has or waits for: only their
+ * names count, because earlier versions had other rules
+ */
+export function columnsProblem(
+  columns: readonly ColumnInput[],
+  before: readonly Pick<ColumnInput, 'name' | 'jsonProperty'>[] = [],
+): string | undefined {
+  const count = before.length + columns.length
+  if (count > COLUMNS_MAX) return `A Data Pool has at most ${COLUMNS_MAX} columns, ${count} were given.`
+  const seen = new Map(before.map(({ name }) => [name.toLowerCase(), name]))
+  /** Each event repeats what its column reads of the request, so one column may read it. */
+  const parts = new Map(before.map(({ name, jsonProperty }) => [partOf(jsonProperty), name]))
   for (const column of columns) {
     const problem = nameProblem(column.name) ?? columnProblem(column)
     if (problem !== undefined) return problem
@@ -71,8 +86,19 @@ export function columnsProblem(columns: readonly ColumnInput[]): string | undefi
     if (same !== undefined)
       return `The columns "${same}" and "${column.name}" have the same name (case is ignored).`
     seen.set(column.name.toLowerCase(), column.name)
+    const part = partOf(column.jsonProperty)
+    const reader = part === undefined ? undefined : parts.get(part)
+    if (reader !== undefined)
+      return `The columns "${reader}" and "${column.name}" read the same part of the request.`
+    parts.set(part, column.name)
   }
   return undefined
+}
+
+/** The part of the request that a property reads; undefined where it reads the event. */
+function partOf(jsonProperty: string): string | undefined {
+  const facts = propertyFacts(jsonProperty)
+  return 'from' in facts && facts.from === 'request' ? JSON.stringify(requestPart(jsonProperty)) : undefined
 }
 
 function nameProblem(name: string): string | undefined {
@@ -94,7 +120,35 @@ function columnProblem(column: ColumnInput): string | undefined {
   if (Buffer.byteLength(jsonProperty) > JSON_PROPERTY_BYTES_MAX)
     return `The jsonProperty of column "${name}" is longer than ${JSON_PROPERTY_BYTES_MAX} bytes.`
   if (!isText(jsonProperty)) return `The jsonProperty of column "${name}" holds an unpaired surrogate.`
-  return typeProblem(column) ?? clickHouseTypeProblem(column)
+  return typeProblem(column) ?? clickHouseTypeProblem(column) ?? propertyProblem(column)
+}
+
+/** Headers and parameters are texts, so a column of another type coerces them. */
+function propertyProblem(column: ColumnInput): string | undefined {
+  const facts = propertyFacts(column.jsonProperty)
+  if ('badRequest' in facts) return facts.badRequest
+  const { name, type, coerce } = storedColumn(column)
+  if (coerce === true && type === 'JSON')
+    return `The column "${name}" has the type JSON, which coerce cannot be given for: it takes every value.`
+  if (facts.from === undefined) return undefined
+  if (type === 'JSON')
+    return `The column "${name}" reads a text of the request, so its type cannot be JSON: give STRING.`
+  if (coerce !== true && (type === 'BOOLEAN' || NUMBER_TYPES.includes(type)))
+    return `The column "${name}" of type ${type} reads a text of the request: give it coerce, or the type STRING.`
+  return undefined
+}
+
+/** A path that ends with an index or begins with "$." is a path of other systems. */
+function eventsPathProblem(eventsPath: string | null | undefined): string | undefined {
+  const path = orNull(eventsPath)
+  if (path === null) return undefined
+  const tooLong = textProblem('eventsPath', path, JSON_PROPERTY_BYTES_MAX)
+  if (tooLong !== undefined) return tooLong
+  const names = path.split('.')
+  const isPath = names[0] !== '$' && names.every(name => name !== '' && !/\[\d*\]$/.test(name))
+  return isPath
+    ? undefined
+    : `The eventsPath ${JSON.stringify(path)} is no path: it holds names of objects with dots between them, such as "records" or "data.items".`
 }
 
 /** A column whose type is CLICKHOUSE has a ClickHouse type that maps onto one of ours. */
@@ -119,17 +173,17 @@ function clickHouseTypeProblem({ name, type, clickHouseType, nullable }: ColumnI
   return `The column "${name}" has the type ${type} and the clickHouseType ${given.slice(0, CLICKHOUSE_TYPE_CHARACTERS_MAX)}: give the type CLICKHOUSE with it, or no clickHouseType.`
 }
 
-/** A column of a pool as it was given: the reverse of storedColumn. */
-export function givenColumn(column: PoolColumn): ColumnInput {
-  return column.clickHouseType === undefined ? column : { ...column, type: 'CLICKHOUSE' }
-}
-
+/** A checked column as the catalog keeps it. */
 export function storedColumn(column: ColumnInput): PoolColumn {
-  const { name, jsonProperty, nullable, clickHouseType } = column
-  if (column.type !== 'CLICKHOUSE') return { name, jsonProperty, type: column.type as ColumnType, nullable }
+  const { name, jsonProperty, nullable, clickHouseType, coerce } = column
+  const facts = propertyFacts(jsonProperty)
+  assert(!('badRequest' in facts), 'the property of a checked column')
+  const rest = { ...facts, ...(coerce === true ? { coerce } : {}) }
+  if (column.type !== 'CLICKHOUSE')
+    return { name, jsonProperty, type: column.type as ColumnType, nullable, ...rest }
   const given = must(orNull(clickHouseType), 'the ClickHouse type of a checked column')
   const { type } = must(mapClickHouseType(given), 'a ClickHouse type that Weir stores')
-  return { name, jsonProperty, type, nullable, clickHouseType: given }
+  return { name, jsonProperty, type, nullable, clickHouseType: given, ...rest }
 }
 
 function keyProblem(

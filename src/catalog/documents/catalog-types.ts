@@ -4,6 +4,7 @@
  * The thread stores documents by key and knows nothing of their meaning. It answers a change after
  * LMDB has synced it.
  */
+import type { Accept, GenericHmac, SignatureScheme } from '../../format/sender.ts'
 import type { BasicAuth, DataSource, Pool } from './model.ts'
 
 /** A document and its key. The value is plain JSON. */
@@ -39,6 +40,7 @@ export interface ColumnInput {
   readonly type: string
   readonly clickHouseType?: string | null | undefined
   readonly nullable: boolean
+  readonly coerce?: boolean | null | undefined
 }
 
 /** Columns and keys of a new pool. Absent, null and "" all mean that the field was not given. */
@@ -48,10 +50,30 @@ export interface PoolInput {
   readonly uniqueId?: string | null | undefined
   readonly tenant?: string | null | undefined
   readonly tableSettings?: TableSettingsGiven | null | undefined
+  readonly eventsPath?: string | null | undefined
+}
+
+/** Parameters of a signature. GENERIC_HMAC takes those of GenericHmac, which have defaults. */
+export interface SignatureGiven extends Given<GenericHmac> {
+  readonly scheme?: SignatureScheme | null | undefined
+  readonly secrets?: readonly string[] | null | undefined
+  readonly toleranceSeconds?: number | null | undefined
+}
+
+type Given<T> = { readonly [K in keyof T]?: T[K] | null | undefined }
+
+/** Settings of a webhook for foreign senders. Absent and null mean not given. */
+export interface SenderGiven {
+  readonly accept?: readonly Accept[] | null | undefined
+  readonly signature?: SignatureGiven | null | undefined
+  /** False: the webhook takes unsigned requests, whatever its preset says. */
+  readonly signatureEnabled?: boolean | null | undefined
+  readonly preset?: string | null | undefined
+  readonly verifyToken?: string | null | undefined
 }
 
 /** Absent, null and "" all mean that the field was not given. */
-export interface NewWebhookSource extends PoolInput {
+export interface NewWebhookSource extends PoolInput, SenderGiven {
   readonly uniqueName?: string | null | undefined
   readonly description?: string | null | undefined
   readonly basicAuth?: BasicAuth | null | undefined

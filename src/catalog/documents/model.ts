@@ -6,6 +6,7 @@ import {
   RECEIVED_AT,
   type SchemaKey,
 } from '../../format/schema.ts'
+import type { SenderSettings } from '../../format/sender.ts'
 import { assert } from '../../util/assert.ts'
 
 interface Authorship {
@@ -64,6 +65,10 @@ export interface PoolColumn {
   readonly nullable: boolean
   /** The ClickHouse type as given, of a column whose given type is CLICKHOUSE. */
   readonly clickHouseType?: string
+  /** `from`, `path` and `coerce` are those of SchemaColumn. Earlier versions wrote none of them. */
+  readonly from?: 'request'
+  readonly path?: readonly (string | number)[]
+  readonly coerce?: true
 }
 
 /** The kinds of data sources, as the management API spells them. */
@@ -129,6 +134,8 @@ export interface DataSource extends Common {
   /** Credentials of the webhooks; WEBHOOK and Http only. */
   readonly basicAuth: BasicAuth | null
   readonly webhook: WebhookSettings | null
+  /** Sealed on disk. Absent in the documents of earlier versions, and for kinds but WEBHOOK. */
+  readonly sender?: SenderSettings | null
   readonly tables: readonly SourceTable[]
   /** The other connection settings of a kind that Weir does not connect to, as given. */
   readonly settings: Readonly<Record<string, unknown>>
@@ -149,6 +156,8 @@ export interface Columns {
   readonly tenant: string | null
   /** Where it is absent, the key is (timestamp, unique id). Null makes every event a record. */
   readonly key?: NamedKey | null
+  /** Where the events stand in the body of a POST; absent: the body is the events. */
+  readonly eventsPath?: string
 }
 
 /** A data pool: its columns, and the settings that decide how its events are stored. */
@@ -318,6 +327,7 @@ export interface AddColumnInput {
   readonly columnType: string
   readonly columnClickHouseType: string | null
   readonly jsonProperty: string | null
+  readonly coerce?: true
 }
 
 /** Stands for a deleted pool: its log records are skipped, and its files may be removed. */
@@ -358,9 +368,12 @@ export interface SigningKey {
 }
 
 export function versionOf(pool: Pool): SchemaVersion {
-  const { number, planVersion, columns, timestamp, uniqueIdColumn, tenant, key } = pool
-  const version = { pool: number, version: planVersion, columns, timestamp, uniqueIdColumn, tenant }
-  return key === undefined ? version : { ...version, key }
+  const { number, planVersion, columns, timestamp, uniqueIdColumn, tenant, key, eventsPath } = pool
+  return {
+    ...{ pool: number, version: planVersion, columns, timestamp, uniqueIdColumn, tenant },
+    ...(key === undefined ? {} : { key }),
+    ...(eventsPath === undefined ? {} : { eventsPath }),
+  }
 }
 
 /** Kernels parse by it. Primary timestamp and unique id are required whatever `nullable` says. */
@@ -379,16 +392,15 @@ export function schemaOf(from: SchemaVersion): PoolSchema {
   return {
     pool: from.pool,
     version: from.version,
-    columns: from.columns.map(({ name, type, jsonProperty, nullable }, i) => ({
-      name,
-      type,
-      jsonProperty,
+    columns: from.columns.map(({ nullable, clickHouseType: _, ...facts }, i) => ({
+      ...facts,
       required: !nullable || isKey.has(i),
     })),
     timestamp,
     tenant: index(from.tenant),
     key,
     ...(from.uniqueIdColumn === null ? {} : { uniqueId: index(from.uniqueIdColumn) }),
+    ...(from.eventsPath === undefined ? {} : { eventsPath: from.eventsPath }),
   }
 }
 

@@ -17,7 +17,7 @@ const SECRET_FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
   ['meta', ['givenDigest']],
   ['signing-key', ['secret']],
   ['application', ['secret']],
-  ['source', ['basicAuth', 'settings']],
+  ['source', ['basicAuth', 'settings', 'sender']],
 ])
 
 const ALGORITHM = 'aes-256-gcm'

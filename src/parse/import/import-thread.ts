@@ -53,7 +53,10 @@ export async function* batchesOf(
 ): AsyncGenerator<RowBatch, Done, void> {
   const pieces = inflate(input, options.encoding)
   if (options.format === 'parquet') return yield* parquetBatches(options, pieces, batches)
-  const reader = options.format === 'csv' ? new CsvReader(batches, options.columns) : new LineReader(batches)
+  const reader =
+    options.format === 'csv'
+      ? new CsvReader(batches, options.columns)
+      : new LineReader(batches, options.columns)
   try {
     for await (const piece of pieces) yield* reader.read(piece)
     yield* reader.end()

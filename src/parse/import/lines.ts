@@ -7,7 +7,7 @@
  *
  *   W-9  Of a line that is too long only its length is known.
  */
-import { PAYLOAD } from '../../format/schema.ts'
+import { PAYLOAD, type SchemaColumn } from '../../format/schema.ts'
 import { IMPORT_ROW_BYTES_MAX } from '../../util/limits.ts'
 import { FOUND } from '../event-error.ts'
 import { JsonScan } from '../json-scan.ts'
@@ -15,6 +15,7 @@ import { EventScan } from '../parse-event.ts'
 import { makePaths } from '../path.ts'
 import { BYTE_ORDER_MARK, type RowBatch } from './import-types.ts'
 import type { RowBatches } from './row-batches.ts'
+import { checkPayloads } from './row-shape.ts'
 
 const LF = 0x0a
 const CR = 0x0d
@@ -34,6 +35,7 @@ export interface RowReader {
 
 export class LineReader implements RowReader {
   readonly #batches: RowBatches
+  readonly #columns: readonly SchemaColumn[]
   /** The beginning of a line whose end has not come. */
   #buffer: Buffer = Buffer.allocUnsafeSlow(64 * 1024)
   #bufferedBytes = 0
@@ -47,8 +49,10 @@ export class LineReader implements RowReader {
   #isExport: boolean | undefined
   readonly #payload = new PayloadFinder()
 
-  constructor(batches: RowBatches) {
+  /** @param columns of the pool */
+  constructor(batches: RowBatches, columns: readonly SchemaColumn[]) {
     this.#batches = batches
+    this.#columns = columns
   }
 
   get bytes(): number {
@@ -115,7 +119,10 @@ export class LineReader implements RowReader {
     const end = to > begin && bytes[to - 1] === CR ? to - 1 : to
     if (isBlank(bytes, begin, end)) return undefined
     const payload = this.#payload
-    this.#isExport ??= payload.find(bytes, begin, end) === 'found'
+    if (this.#isExport === undefined) {
+      this.#isExport = payload.find(bytes, begin, end) === 'found'
+      if (this.#isExport) checkPayloads(this.#columns)
+    }
     if (this.#batches.skips()) return undefined
     if (this.#isExport) {
       const found = payload.find(bytes, begin, end)

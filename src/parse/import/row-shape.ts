@@ -1,7 +1,7 @@
 /**
  * Where the columns of a CSV or Parquet file stand in an event. A column of the file names a
  * jsonProperty of the pool, or else a column of the pool. A dotted path becomes nested objects.
- * Other columns keep their names as top-level properties.
+ * Other columns, and paths through arrays, keep their names as top-level properties.
  *
  *   time, id, address.city, address.zip  ►  { "time", "id", "address": { "city", "zip" } }
  *
@@ -50,6 +50,7 @@ export function shapeOf(names: readonly string[], columns: readonly SchemaColumn
   if (payload >= 0) {
     if (names.includes(PAYLOAD, payload + 1))
       throw new BodyBroken('bad_header', sameProperty(PAYLOAD, PAYLOAD, PAYLOAD))
+    checkPayloads(columns)
     return { fields: names.map(name => ({ name, type: undefined })), nodes: [], payload }
   }
   const columnOf = columnFinder(columns)
@@ -64,7 +65,8 @@ export function shapeOf(names: readonly string[], columns: readonly SchemaColumn
   const root = new Building('')
   const paths = given.map(({ column }, index) => {
     const property = properties[index]!
-    return column === undefined ? [property] : property.split('.')
+    const isPlain = column !== undefined && column.from === undefined && column.path === undefined
+    return isPlain ? property.split('.') : [property]
   })
   const isWhole = conflicts(paths)
   for (const [field, path] of paths.entries())
@@ -74,6 +76,20 @@ export function shapeOf(names: readonly string[], columns: readonly SchemaColumn
     nodes: root.nodes(),
     payload,
   }
+}
+
+/**
+ * Checks that the payloads of an export hold what the pool's columns read.
+ * @throws BodyBroken a column reads the request, and its values would be lost
+ */
+export function checkPayloads(columns: readonly SchemaColumn[]): void {
+  const lost = columns.find(({ from }) => from === 'request')
+  if (lost === undefined) return
+  const what = `column ${JSON.stringify(lost.name)} reads ${lost.jsonProperty} of a request, which ${PAYLOAD} does not hold`
+  throw new BodyBroken(
+    'payload_without_request',
+    `${what}: leave ${PAYLOAD} out of the file, and name the columns`,
+  )
 }
 
 /** Finds the column that a header names. It throws BodyBroken where the header names two. */

@@ -25,7 +25,7 @@ constexpr int32_t found_nothing = 0, found_null = 1, found_boolean = 2, found_nu
                   found_object = 5, found_array = 6;
 
 // Words of the request table (kernel.ts), DOCUMENT.undecided, and limits (util/limits.ts).
-constexpr size_t request_words = 5, request_offset = 0, request_bytes = 1, request_flags = 2,
+constexpr size_t request_words = 6, request_offset = 0, request_bytes = 1, request_flags = 2,
                  request_received_at = 3, request_bits = 4;
 constexpr int32_t flag_all_or_nothing = 1, document_undecided = 1;
 constexpr size_t body_bytes_max = 1048320, events_max = 500, depth_max = 1024, key_part_bytes_max = 200;

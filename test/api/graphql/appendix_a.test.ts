@@ -13,11 +13,68 @@ const { isEnumType, isInputObjectType, isInterfaceType, isObjectType, isScalarTy
 const OWN = new Map([
   ['ApplicationScope', ['DATA_POOL_WRITE']],
   ['DataPool', ['webhookUrl: String']],
-  ['Query', ['percentile(input: PercentileInput!): PercentileResponse!']],
+  [
+    'Query',
+    [
+      'percentile(input: PercentileInput!): PercentileResponse!',
+      'inferColumns(samples: String!): InferredColumns!',
+      'webhookPresets: [WebhookPreset!]!',
+    ],
+  ],
   ['Mutation', ['cancelJob(id: ID!): CancelJobResponse!']],
+  [
+    'WebhookConnectionSettingsInput',
+    [
+      'accept: [WebhookAccept!]',
+      'signature: WebhookSignatureInput',
+      'signatureEnabled: Boolean',
+      'preset: String',
+      'verifyToken: String',
+      'eventsPath: String',
+    ],
+  ],
+  [
+    'PartialWebhookConnectionSettingsInput',
+    [
+      'accept: [WebhookAccept!]',
+      'signature: WebhookSignatureInput',
+      'signatureEnabled: Boolean',
+      'preset: String',
+      'verifyToken: String',
+      'eventsPath: String',
+    ],
+  ],
+  [
+    'WebhookConnectionSettings',
+    [
+      'accept: [WebhookAccept!]!',
+      'signature: WebhookSignatureSettings',
+      'preset: String',
+      'verifyToken: String',
+      'eventsPath: String',
+    ],
+  ],
+  ['WebhookDataSourceColumnInput', ['coerce: Boolean']],
+  ['WebhookDataSourceColumn', ['coerce: Boolean!']],
+  ['CreateAddColumnToDataPoolJobInput', ['coerce: Boolean']],
 ])
 /** The types that Weir has beyond the appendix. */
-const OWN_TYPES = ['PercentileInput', 'PercentileResponse', 'CancelJobResponse']
+const OWN_TYPES = [
+  'PercentileInput',
+  'PercentileResponse',
+  'CancelJobResponse',
+  'WebhookAccept',
+  'WebhookSignatureScheme',
+  'HmacAlgorithm',
+  'HmacEncoding',
+  'WebhookSignatureInput',
+  'WebhookSignatureSettings',
+  'WebhookPreset',
+  'InferredColumns',
+  'InferredColumn',
+  'InferredKey',
+  'LeftOutProperty',
+]
 
 const schema = makeSchema()
 const types = Object.values(schema.getTypeMap()).filter(

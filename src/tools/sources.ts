@@ -1,0 +1,276 @@
+/**
+ * `weir sources`: webhooks and their senders. With --url it asks a running server; without it it
+ * reads or changes a stopped folder. `presets` and `infer` need neither.
+ */
+import { PRESET_NAMES, PRESETS, presetNamed, presetSteps } from '../catalog/presets.ts'
+import { CLEAN, type CommandInput } from '../database/command.ts'
+import type { Config } from '../database/config.ts'
+import { localUrl } from '../util/addresses.ts'
+import { must } from '../util/assert.ts'
+import { CannotRun } from '../util/errors.ts'
+import { likelyName } from '../util/misspelt.ts'
+import { printable, say } from '../util/say.ts'
+import { askCatalog, checked } from './ask-catalog.ts'
+import { infer } from './infer-columns.ts'
+import { manageSources, type ShownSource, type SourcesRequest } from './manage-sources.ts'
+import { readJsonFile, readSmallFile } from './small-files.ts'
+import { pairLines, tableLines } from './text-tables.ts'
+
+/** What each action takes besides --url, --json and a source. */
+const FLAGS: Readonly<Record<string, readonly string[]>> = {
+  list: [],
+  show: [],
+  create: [
+    'preset',
+    'name',
+    'secret',
+    'secret-file',
+    'scheme',
+    'unsigned',
+    'verify-token',
+    'accept',
+    'events-path',
+    'columns',
+    'timestamp',
+    'unique-id',
+  ],
+  modify: ['preset', 'name', 'secret', 'secret-file', 'scheme', 'unsigned', 'verify-token', 'accept'],
+  handshake: [],
+  presets: [],
+  infer: [],
+}
+
+/** Runs `weir sources`. */
+export async function sources(input: CommandInput): Promise<number> {
+  const { positionals, flags } = input
+  const [action = '', name = ''] = positionals
+  const own = Object.hasOwn(FLAGS, action) ? FLAGS[action] : undefined
+  if (own === undefined)
+    throw new CannotRun(`weir sources takes ${Object.keys(FLAGS).join(', ')}, not "${action}"`)
+  const isLocal = action === 'presets' || action === 'infer'
+  const unused = [...flags.keys()].find(
+    flag => flag !== 'json' && !own.includes(flag) && (flag !== 'url' || isLocal),
+  )
+  if (unused !== undefined) throw new CannotRun(`weir sources ${action} takes no --${unused}`)
+  if (action === 'presets') return showPresets(name, flags.has('json'))
+  if (action === 'infer') return await infer(name, flags.has('json'))
+  // The server that takes the handshake must hear of it.
+  if (action === 'handshake' && !flags.has('url'))
+    throw new CannotRun('a handshake needs a running server: give --url, its address')
+  const managed = manageSources(webhookUrlOf(input.config))
+  const request = checked(managed.read(await requestOf(action, name, flags)))
+  const answer = await askCatalog(input, managed, request)
+  if (flags.has('json')) say(JSON.stringify(answer, null, 2))
+  else for (const line of linesOf(request, answer)) say(line)
+  return CLEAN
+}
+
+/** The URL of a webhook of a stopped folder. A running server knows its own. */
+function webhookUrlOf({ publicUrl, host, port }: Config): (webhookId: string) => string {
+  return webhookId => `${publicUrl === '' ? localUrl(host, port) : publicUrl}/v1/${webhookId}`
+}
+
+/** The request as the flags say it, still to be read. */
+async function requestOf(action: string, source: string, flags: ReadonlyMap<string, string>) {
+  const text = (flag: string, field: string) => (flags.has(flag) ? { [field]: flags.get(flag) } : {})
+  const accept = flags.get('accept')
+  const preset = flags.get('preset')
+  const secrets = await secretsOf(flags)
+  return {
+    action,
+    source,
+    ...text('name', 'name'),
+    ...(await columnsOf(flags.get('columns'))),
+    ...text('timestamp', 'timestamp'),
+    ...text('unique-id', 'uniqueId'),
+    ...text('events-path', 'eventsPath'),
+    ...text('verify-token', 'verifyToken'),
+    ...(accept === undefined ? {} : { accept: namesIn(accept) }),
+    ...(preset === undefined ? {} : { preset: constantOf(preset) }),
+    ...(flags.has('scheme') ? { scheme: constantOf(flags.get('scheme') ?? '') } : {}),
+    ...(secrets === undefined ? {} : { secrets }),
+    ...(flags.has('unsigned') ? { unsigned: true } : {}),
+  }
+}
+
+/** As the API spells constants: MICROSOFT_GRAPH for microsoft-graph. */
+function constantOf(text: string): string {
+  return text.toUpperCase().replaceAll('-', '_')
+}
+
+function namesIn(list: string): string[] {
+  return list
+    .split(',')
+    .map(name => constantOf(name.trim()))
+    .filter(name => name !== '')
+}
+
+async function secretsOf(flags: ReadonlyMap<string, string>): Promise<readonly string[] | undefined> {
+  const [secret, file] = [flags.get('secret'), flags.get('secret-file')]
+  if (secret !== undefined && file !== undefined)
+    throw new CannotRun('give --secret or --secret-file, not both')
+  if (file === undefined) return secret === undefined ? undefined : [secret]
+  const secrets = Buffer.from(await readSmallFile(file, SECRET_FILE_BYTES_MAX))
+    .toString('utf8')
+    .split('\n')
+    .map(line => line.trim())
+    .filter(line => line !== '')
+  if (secrets.length === 0) throw new CannotRun(`${file} has no secret: it has one on each line`)
+  return secrets
+}
+
+/** More than all secrets of a source have. */
+const SECRET_FILE_BYTES_MAX = 16_384
+/** As bodies of GraphQL, which hold the columns of a source elsewhere. */
+const COLUMNS_FILE_BYTES_MAX = 655_360
+
+/** A file of columns: a list, or what `weir sources infer --json` prints. */
+async function columnsOf(file: string | undefined): Promise<object> {
+  if (file === undefined) return {}
+  const read = await readJsonFile(file, COLUMNS_FILE_BYTES_MAX)
+  if (Array.isArray(read)) return { columns: read }
+  const { columns, timestamp, uniqueId, tableSettings } = read as {
+    readonly [field: string]: unknown
+    readonly tableSettings?: { readonly orderBy?: unknown } | null
+  }
+  if (columns === undefined)
+    throw new CannotRun(`${file} has no columns: it is a list of columns, or has a field "columns"`)
+  const given = { columns, timestamp, uniqueId, orderBy: tableSettings?.orderBy }
+  return Object.fromEntries(
+    Object.entries(given).filter(([, value]) => value !== undefined && value !== null),
+  )
+}
+
+function linesOf({ action, unsigned }: SourcesRequest, answer: readonly ShownSource[]): readonly string[] {
+  if (action === 'list') return listLines(answer)
+  const source = must(answer[0], 'the source')
+  const name = printable(source.uniqueName)
+  if (action === 'create')
+    return [`source ${name} created`, ...sourceLines(source), ...stepLines(source), ...unsignedLines(source)]
+  if (action === 'modify')
+    return [
+      `source ${name} changed`,
+      ...sourceLines(source),
+      ...(unsigned === true ? ['it takes unsigned requests from now on'] : []),
+    ]
+  if (action === 'handshake')
+    return [
+      `source ${name} takes over a secret from its sender until ${source.handshakeUntil}`,
+      ...stepLines(source),
+    ]
+  return sourceLines(source)
+}
+
+function listLines(all: readonly ShownSource[]): string[] {
+  return tableLines(all, [
+    ['source', one => one.id],
+    ['name', one => one.uniqueName],
+    ['type', one => one.type],
+    ['preset', one => one.preset ?? '-'],
+    ['url', one => one.webhookUrl ?? '-'],
+  ])
+}
+
+function sourceLines(source: ShownSource): string[] {
+  const { secretCount = 0, secrets = [], accept = [], columns = [], key = [], verifyToken } = source
+  const count = secretCount === 1 ? '1 secret' : `${secretCount} secrets`
+  return pairLines([
+    ['id', source.id],
+    ['name', source.uniqueName],
+    ['url', source.webhookUrl ?? '-'],
+    ['preset', source.preset ?? '-'],
+    ['signature', source.scheme ? `${source.scheme}, ${count}` : '- (unsigned requests are taken)'],
+    ...secrets.map(secret => ['secret', secret] as const),
+    ...(verifyToken ? [['verify token', verifyToken] as const] : []),
+    ['accept', accept.length === 0 ? '-' : accept.join(',')],
+    ['events path', source.eventsPath ?? '-'],
+    ['key', key.length === 0 ? '- (every event is a record of its own)' : key.join(', ')],
+    ['columns', columns.map(({ name }) => name).join(', ') || '-'],
+  ])
+}
+
+/** What to enter at the sender of a source with a preset. */
+function stepLines({ preset: name, webhookUrl, secrets = [], verifyToken }: ShownSource): string[] {
+  const preset = presetNamed(name)
+  if (preset === undefined || webhookUrl === null) return []
+  const steps = presetSteps(preset, webhookUrl, secrets[0] ?? '(none)', verifyToken ?? '')
+  return ['', `at ${preset.title}:`, ...numbered(steps), '', preset.delivery]
+}
+
+/** The next step where the sender signs and the source does not know its secret yet. */
+function unsignedLines({ id, preset, scheme }: ShownSource): string[] {
+  const isAwaited = scheme === null && (presetNamed(preset)?.signature ?? null) !== null
+  return isAwaited
+    ? ['', `It takes unsigned requests until it has a secret: weir sources modify ${id} --secret-file <file>`]
+    : []
+}
+
+function numbered(steps: readonly string[]): string[] {
+  return steps.map((step, index) => `  ${index + 1}. ${printable(step)}`)
+}
+
+function showPresets(given: string, asJson: boolean): number {
+  const name = constantOf(given)
+  if (given !== '' && presetNamed(name) === undefined) {
+    const likely = likelyName(name, PRESET_NAMES)
+    throw new CannotRun(
+      `there is no preset "${given}"${likely === undefined ? '' : `, ${likely} may be meant`}; weir sources presets lists them`,
+    )
+  }
+  const named = PRESET_NAMES.filter(each => given === '' || each === name).map(each => ({
+    name: each,
+    ...PRESETS[each],
+  }))
+  if (asJson) say(JSON.stringify(named, null, 2))
+  else for (const line of given === '' ? presetTable(named) : presetLines(must(named[0], name))) say(line)
+  return CLEAN
+}
+
+type NamedPreset = { readonly name: string } & (typeof PRESETS)[keyof typeof PRESETS]
+
+function presetTable(presets: readonly NamedPreset[]): string[] {
+  return tableLines(presets, [
+    ['preset', one => one.name],
+    ['sender', one => one.title],
+    ['signature', one => one.signature?.scheme ?? '-'],
+    ['secret', one => SECRET_WORDS[one.secret ?? 'NONE']],
+    ['key', one => keyText(one)],
+  ])
+}
+
+/** Who makes the secret. */
+const SECRET_WORDS = { OWN: 'made here', SHOWN: 'of the sender', NONE: '-' } as const
+
+function keyText({ timestamp, uniqueId, orderBy }: NamedPreset): string {
+  return (
+    (orderBy ?? [timestamp, uniqueId].filter(each => each !== null && uniqueId !== null)).join(', ') || '-'
+  )
+}
+
+function presetLines(preset: NamedPreset): string[] {
+  const { name, title, signature, secret, accept, eventsPath, columns, delivery, steps } = preset
+  return [
+    ...pairLines([
+      ['preset', name],
+      ['sender', title],
+      ['signature', signature?.scheme ?? '-'],
+      ['secret', SECRET_WORDS[secret ?? 'NONE']],
+      ['accept', accept.length === 0 ? '-' : accept.join(',')],
+      ['events path', eventsPath ?? '-'],
+      ['key', keyText(preset)],
+    ]),
+    '',
+    ...tableLines(columns, [
+      ['column', each => each.name],
+      ['type', each => each.type],
+      ['property', each => each.jsonProperty],
+      ['nullable', each => (each.nullable ? 'yes' : 'no')],
+      ['coerce', each => (each.coerce ? 'yes' : 'no')],
+    ]),
+    '',
+    `at ${title}:`,
+    ...numbered(steps),
+    '',
+    delivery,
+  ]
+}
