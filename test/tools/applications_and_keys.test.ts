@@ -213,7 +213,7 @@ test('a stopped folder is changed as a running server is', async () => {
   await first.stop()
   const at = ['--data-dir', first.dataDir]
   const format = join(first.dataDir, 'FORMAT')
-  expect(readFileSync(format, 'utf8')).toBe('weir 3\n')
+  expect(readFileSync(format, 'utf8')).toBe('weir 4\n')
   writeFileSync(format, 'weir 1\n') // an earlier version left the folder
   expect((await weir(['inspect', ...at])).code).toBe(0)
   expect(readFileSync(format, 'utf8')).toBe('weir 1\n')
@@ -222,7 +222,7 @@ test('a stopped folder is changed as a running server is', async () => {
   expect(out).toMatch(
     /^application ci created\nclient id +APP\w{26}\nclient secret +[\w-]+\nscopes +admin\npropeller +P1_X_SMALL\n$/,
   )
-  expect(readFileSync(format, 'utf8')).toBe('weir 3\n')
+  expect(readFileSync(format, 'utf8')).toBe('weir 4\n')
   const [rotated] = await json<Shown[]>(['applications', 'rotate', 'ci', ...at])
   const [made] = await json<Shown[]>(['applications', 'create', ...at])
   expect(made?.uniqueName).toBe(made?.id)
