@@ -17,7 +17,6 @@ export type HandshakeKind =
   | 'HEAD'
   | 'META'
   | 'MICROSOFT_GRAPH'
-  | 'NOTION'
   | 'OKTA'
   | 'SLACK'
   | 'TWITCH'

@@ -174,7 +174,6 @@ export const PLATFORMS = {
     title: 'Notion',
     signature: hmac('x-notion-signature', { prefix: 'sha256=' }),
     secret: 'SHOWN',
-    handshakes: ['NOTION'],
     columns: [
       required('id', 'STRING'),
       required('timestamp', 'TIMESTAMP'),
@@ -193,7 +192,8 @@ export const PLATFORMS = {
     steps: [
       'Open the Webhooks tab of the integration and choose "Create a subscription".',
       'Webhook URL: {url}',
-      'Notion posts a verification_token. Enter it there to verify, and give it to Weir as secret.',
+      'Notion posts a verification_token, which Weir refuses: take it with a receiver of your own.',
+      'Enter the token there to verify, give it to Weir as secret, and set the URL above.',
     ],
   }),
   /** "Webhooks" of Asana: one request holds several events, or none. Its events have no id. */
