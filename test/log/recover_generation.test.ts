@@ -88,12 +88,12 @@ test('a log of a later version is refused', async () => {
   writerOver(await recover(disk)).write({ firstSequence: 1, spans: [spanOf({ text: 'a' })], sync: true })
   const path = join(FOLDER, logFileName(1, 0))
   const bytes = readFile(disk, path)
-  viewOf(bytes).setUint32(8, 4, true)
+  viewOf(bytes).setUint32(8, 5, true)
   viewOf(bytes).setUint32(4, crc32(bytes.subarray(8, 64)), true)
   const file = disk.open(path, 'r+')
   disk.write(file, [bytes], 0)
   disk.close(file)
-  expect((await errorOf(recover(disk))).message).toContain('log version 4, not 1 to 3')
+  expect((await errorOf(recover(disk))).message).toContain('log version 5, not 1 to 4')
 })
 
 test('W-2 a missing file in the middle, at the front or a missing log header is damage', async () => {
