@@ -53,5 +53,5 @@ export function presetSteps(
     ['{secret}', secret],
     ['{verifyToken}', verifyToken],
   ])
-  return steps.map(step => step.replace(/\{\w+\}/g, place => values.get(place) ?? place))
+  return steps.map(step => step.replace(/\{[a-zA-Z]{1,20}\}/g, place => values.get(place) ?? place))
 }

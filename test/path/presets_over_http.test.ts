@@ -1,7 +1,7 @@
 /**
- * Every preset as its sender uses it, over both HTTP libraries: a source is made by the preset
- * alone, takes the requests that the sender's documentation publishes, signed by the scheme, refuses them
- * unsigned, and a retry of the sender stores nothing twice where the preset says so.
+ * Every preset as its sender uses it, over both HTTP libraries. A source that is made by the preset
+ * alone takes the requests that the sender's documentation publishes, signed by the scheme, and
+ * refuses them unsigned. A retry stores nothing twice where the preset says so.
  */
 import { createHash, createHmac, sign } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

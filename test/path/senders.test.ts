@@ -1,7 +1,7 @@
 /**
  * Sources that take other senders, over both HTTP libraries: formats, encodings, signatures,
- * headers as columns, paths, pages in a browser and handshakes. The log with contexts is replayed after a
- * kill.
+ * headers as columns, paths, pages in a browser and handshakes. The log with contexts is replayed
+ * after a kill.
  */
 import { createHmac } from 'node:crypto'
 import { request as httpRequest } from 'node:http'

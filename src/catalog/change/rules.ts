@@ -145,7 +145,7 @@ function eventsPathProblem(eventsPath: string | null | undefined): string | unde
   const tooLong = textProblem('eventsPath', path, JSON_PROPERTY_BYTES_MAX)
   if (tooLong !== undefined) return tooLong
   const names = path.split('.')
-  const isPath = names[0] !== '$' && names.every(name => name !== '' && !/\[\d*\]$/.test(name))
+  const isPath = names[0] !== '$' && names.every(name => name !== '' && !/\[\d{0,4}\]$/.test(name))
   return isPath
     ? undefined
     : `The eventsPath ${JSON.stringify(path)} is no path: it holds names of objects with dots between them, such as "records" or "data.items".`
