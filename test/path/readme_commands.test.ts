@@ -2,12 +2,13 @@
  * The curl commands of the documents run as written: only address, ids and secret are filled in.
  */
 import { execFile } from 'node:child_process'
+import { createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
+import { PRESETS } from '../../src/catalog/presets.ts'
 import { fetchToken, startServer } from '../util/server.ts'
 
 const document = (name: string) =>
@@ -96,53 +97,36 @@ function anyText(_key: string, value: unknown): unknown {
     : value
 }
 
-test('the senders of the README can post by the keys that it names', async () => {
-  const module = createRequire(import.meta.url)('@octokit/webhooks-examples') as {
-    readonly default?: readonly GithubEvent[]
-  } & readonly GithubEvent[]
-  const push = (module.default ?? module).find(({ name }) => name === 'push')?.examples[0]
-  const posted: Readonly<Record<string, { readonly header: string; readonly body: unknown }>> = {
-    Stripe: {
-      header: 'Stripe-Signature',
-      body: { id: 'evt_1', object: 'event', created: 1795000000, type: 'invoice.paid', data: { object: {} } },
-    },
-    Segment: {
-      header: 'X-Signature',
-      body: { messageId: 'm-1', timestamp: '2026-11-22T00:30:08.276Z', type: 'track', event: 'Order' },
-    },
-    GitHub: { header: 'X-Hub-Signature-256', body: push },
-  }
-  const rows = [...README.matchAll(/^\| (Stripe|Segment|GitHub)\b[^|]*\| (\S+) +\| (\S+) +\|/gm)]
-  expect(rows.map(([, sender]) => sender)).toEqual(Object.keys(posted))
+test('the README makes a source by a preset, and names presets that there are', async () => {
   const server = await startServer()
-  for (const [, sender = '', time = '', id = ''] of rows) {
-    const { header, body } = posted[sender]!
-    const timestamp = time.replaceAll('`', '')
-    const uniqueId = id.replaceAll('`', '')
-    const column = (name: string, type: string) => ({ name, jsonProperty: name, type, nullable: false })
-    const pool = await server.createPool(
-      timestamp === '–'
-        ? {}
-        : {
-            timestamp,
-            uniqueId,
-            columns: [column(timestamp, 'TIMESTAMP'), column(uniqueId, 'STRING')],
-          },
-    )
-    for (let delivery = 1; delivery <= 2; delivery++) {
-      const headers = { 'content-type': 'application/json; charset=utf-8', [header]: 'sha256=00' }
-      const answer = await fetch(pool.url, { method: 'POST', headers, body: JSON.stringify(body) })
-      expect([sender, answer.status]).toEqual([sender, 200])
-    }
-    expect([sender, await server.count(pool.poolId)]).toEqual([sender, timestamp === '–' ? '2' : '1'])
+  const [, command = ''] = /^npm start -- (sources create .*)$/m.exec(README) ?? []
+  const args = command.replace('http://127.0.0.1:8420', server.base).split(' ')
+  const { stdout } = await run(process.execPath, [MAIN, ...args, '--data-dir', server.dataDir])
+  const url = /http\S+\/v1\/WHK\w+/.exec(stdout)?.[0] ?? ''
+  const body = JSON.stringify({ zen: 'Keep it logically awesome.' })
+  const signature = createHmac('sha256', /^secret +(\S+)$/m.exec(stdout)?.[1] ?? '').update(body)
+  const signed = { 'x-hub-signature-256': `sha256=${signature.digest('hex')}` }
+  for (const [status, more] of [
+    [200, signed],
+    [200, signed],
+    [401, {}],
+  ] as const) {
+    const headers = { 'content-type': 'application/json', 'x-github-delivery': '1', 'x-github-event': 'ping' }
+    expect((await fetch(url, { method: 'POST', headers: { ...headers, ...more }, body })).status).toBe(status)
   }
+  const { data } = await server.graphql<{ dataPoolByName: { id: string } }>(
+    '{ dataPoolByName(uniqueName: "github") { id } }',
+  )
+  expect(await server.count(data.dataPoolByName.id)).toBe('1')
+  const titles = Object.values(PRESETS).map(({ title }) => title)
+  for (const name of ['Stripe', 'Shopify', 'Slack', 'GitLab', 'Zoom', 'Twilio', 'Linear', 'Sentry'])
+    expect([name, README.includes(name), titles.some(title => title.startsWith(name))]).toEqual([
+      name,
+      true,
+      true,
+    ])
   expect((await server.stop()).code).toBe(0)
 })
-
-interface GithubEvent {
-  readonly name: string
-  readonly examples: readonly unknown[]
-}
 
 test('the Terraform example makes no source that the README has made', () => {
   const names = (text: string, pattern: RegExp) => [...text.matchAll(pattern)].map(([, name]) => name)
