@@ -143,7 +143,7 @@ test('a folder without data, of a newer version, in use, or missing is refused',
   )
   expect((await weir(['inspect', '--data-dir', join(none, 'x')])).err).toContain('it does not exist')
   expect(existsSync(join(none, 'x'))).toBe(false)
-  writeFileSync(join(none, 'FORMAT'), 'weir 4\n')
+  writeFileSync(join(none, 'FORMAT'), 'weir 5\n')
   const newer = await weir(['verify', '--data-dir', none])
   expect([newer.code, newer.err]).toEqual([
     2,
