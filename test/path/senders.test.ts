@@ -215,6 +215,16 @@ describe.each(['uws', 'node'])('over %s', http => {
     expect(await rows(['id', 'delivery', 'shop', 'path', 'price'])).toEqual(expected.slice(0, 1))
   })
 
+  test('what columns read of a request counts as a part of its body', async () => {
+    const columns = [{ name: 'text', jsonProperty: '$header.x-text', type: 'STRING', nullable: true }]
+    const { url, rows } = await source({ columns })
+    const headers = { ...JSON_TYPE, 'x-text': 'x'.repeat(1000) }
+    const body = (bytes: number) => `{"a":"${'y'.repeat(bytes - 8)}"}`
+    expect((await send(url, { headers, body: body(1_048_320) })).status).toBe(413)
+    expect((await send(url, { headers, body: body(1_048_320 - 1100) })).status).toBe(200)
+    expect(await rows(['text'])).toEqual([['x'.repeat(1000)]])
+  })
+
   test('the first header of a name counts, in UTF-8, whatever its name', async () => {
     // uWebSockets.js takes no name with an underscore.
     const names = ['x-twice', 'x-text', ...(http === 'node' ? ['__proto__'] : []), 'x-none']

@@ -104,6 +104,8 @@ function admitTo(
   if (seconds > 0) return refuse(429, 'rate_limited', RATE_MESSAGE, { 'retry-after': String(seconds) })
   const read = readHead(head, kind, sender, subpath, format, encoding)
   if ('status' in read) return read
+  // The context stands before the body in its slab, and counts as a part of it.
+  if (declaredBytes > BODY_BYTES_MAX - (read.context?.byteLength ?? 0)) return tooLarge()
   const minimal = prefersMinimal(head.header('prefer'))
   return { target, kind, allOrNothing, minimal, cors, declaredBytes, ...read }
 }
