@@ -123,6 +123,11 @@ const QUESTIONS = {
     asks: 'what does each step of a flush cost, by the order of keys?',
     takes: ['pattern', 'rounds'],
   },
+  senders: {
+    load: async () => (await import('./senders.ts')).benchSenders,
+    asks: 'what does a signature cost a request, and what a column that reads a header?',
+    takes: ['seconds', 'pairs', 'connections'],
+  },
   soak: {
     load: async () => (await import('./soak.ts')).benchSoak,
     asks: 'do memory, files, log and threads stay the same over 30 minutes of updates, deletes, polling and compaction?',

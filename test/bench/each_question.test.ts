@@ -227,6 +227,14 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /counts +equal/,
     ],
   },
+  senders: {
+    args: '--seconds 0.3 --connections 4 --pairs 1'.split(' '),
+    prints: [
+      /^ +no settings +[\d.]+ µs a request, 0\.0 µs more$/m,
+      /^ +GITHUB .* +[\d.]+ µs a request, -?[\d.]+ µs more$/m,
+      /^ +a column of a header +[\d.]+ µs a request, /m,
+    ],
+  },
   soak: {
     args: '--minutes 0.03 --pools 4 --rows 1000'.split(' '),
     prints: [

@@ -1,5 +1,4 @@
 /** Requests of a client that expects the server to die: the result is an answer or `unknown`. */
-import { gzipSync } from 'node:zlib'
 
 /** The client's knowledge of its request. */
 export type Outcome =
@@ -23,14 +22,12 @@ export class ConnectionLost extends Error {
 export async function send(
   url: string,
   method: 'POST' | 'DELETE',
-  body: string,
-  isZipped = false,
+  body: string | Uint8Array<ArrayBuffer>,
+  headers: Readonly<Record<string, string>> = { 'content-type': 'application/json' },
 ): Promise<Outcome> {
-  const encoding = isZipped ? { 'content-encoding': 'gzip' } : {}
-  const headers = { 'content-type': 'application/json', ...encoding }
   let answer: Response
   try {
-    answer = await fetch(url, { method, body: isZipped ? gzipSync(body) : body, headers })
+    answer = await fetch(url, { method, body, headers })
   } catch {
     return { kind: 'unknown' }
   }

@@ -70,9 +70,9 @@ async function post(
   random: Random,
   count: number,
 ): Promise<void> {
-  const { events, mutations } = makeBatch(state, pool.kind, space, random, count)
-  const body = JSON.stringify(count === 1 && random() < 0.7 ? events[0] : events)
-  await request(state, target, space, pool.path, 'POST', body, mutations, 200)
+  const eventsMax = pool.kind.sender?.eventsMax ?? count
+  const { events, mutations } = makeBatch(state, pool.kind, space, random, Math.min(count, eventsMax))
+  await request(state, target, space, pool, 'POST', events, mutations, 200)
 }
 
 /**
@@ -87,12 +87,13 @@ async function postInvalid(
   random: Random,
   all: boolean,
 ): Promise<void> {
-  const { events, mutations } = makeBatch(state, pool.kind, space, random, 2 + below(random, 20))
+  const count = Math.min(2 + below(random, 20), pool.kind.sender?.eventsMax ?? 500)
+  const { events, mutations } = makeBatch(state, pool.kind, space, random, count)
   const bad = below(random, events.length)
   events[bad] = { ...events[bad], stamp: 'not a number' }
-  const path = all ? `${pool.path}?disable_partial_success=true` : pool.path
+  const query = all ? { disable_partial_success: 'true' } : undefined
   const rest = mutations.filter((_, i) => i !== bad)
-  await request(state, target, space, path, 'POST', JSON.stringify(events), rest, all ? 400 : 200)
+  await request(state, target, space, pool, 'POST', events, rest, all || rest.length === 0 ? 400 : 200, query)
 }
 
 async function remove(
@@ -105,8 +106,7 @@ async function remove(
   const numbers = Array.from({ length: 1 + below(random, 30) }, () => below(random, KEYS))
   const keys = numbers.map(n => pool.kind.keyOf(space.name, n, random))
   const mutations = numbers.map(n => ({ key: String(n), stamp: null, isOld: pool.kind.isOld?.(n) === true }))
-  const body = JSON.stringify(keys.length === 1 ? keys[0] : keys)
-  await request(state, target, space, pool.path, 'DELETE', body, mutations, 200)
+  await request(state, target, space, pool, 'DELETE', keys, mutations, 200)
 }
 
 /**

@@ -2,6 +2,7 @@
 import type { Random } from '../util/random.ts'
 import { below } from '../util/random.ts'
 import type { PoolSpec } from '../util/server.ts'
+import { FORM, IN_HEADERS, LINES, SECRET, type Sender, SIGNED } from './senders.ts'
 
 /** A kind of pool. */
 export interface PoolKind {
@@ -13,6 +14,8 @@ export interface PoolKind {
    * retention.
    */
   readonly isOld?: (n: number) => boolean
+  /** Absent for plain JSON. */
+  readonly sender?: Sender
   /** The key properties of key number `n` of a client, spelled in one of several ways. */
   keyOf(client: string, n: number, random: Random): Record<string, unknown>
 }
@@ -111,6 +114,54 @@ export const POOL_KINDS: readonly PoolKind[] = [
       ts: `${isOld(n) ? 2001 : 2101}-0${1 + (n % 9)}-01`, // future rows stay, whenever this runs
       id: numberOf(client) * 1_000_000 + n,
     }),
+  },
+  {
+    spec: {
+      uniqueName: 'in-headers',
+      columns: [column('id', 'INT64'), { ...CLIENT, jsonProperty: '$header.x-client' }, STAMP],
+      tableSettings: { orderBy: ['client', 'id'] },
+    },
+    isKeyed: true,
+    sender: IN_HEADERS,
+    keyOf: (client, n) => ({ id: n, '$header.x-client': client }),
+  },
+  {
+    spec: {
+      uniqueName: 'lines',
+      columns: [column('id', 'INT64'), { ...CLIENT, jsonProperty: '$query.client' }, STAMP],
+      tableSettings: { orderBy: ['client', 'id'] },
+    },
+    isKeyed: true,
+    sender: LINES,
+    keyOf: (client, n) => ({ id: n, '$query.client': client }),
+  },
+  {
+    spec: {
+      uniqueName: 'forms',
+      columns: [{ ...column('id', 'INT64'), coerce: true }, CLIENT, { ...STAMP, coerce: true }],
+      tableSettings: { orderBy: ['client', 'id'] },
+      accept: ['FORM'],
+    },
+    isKeyed: true,
+    sender: FORM,
+    keyOf: (client, n) => ({ id: n, client }),
+  },
+  {
+    spec: {
+      uniqueName: 'signed',
+      columns: [column('id', 'INT64'), CLIENT, STAMP],
+      tableSettings: { orderBy: ['client', 'id'] },
+      eventsPath: 'data.items',
+      signature: {
+        scheme: 'GENERIC_HMAC',
+        secrets: [SECRET],
+        header: 'x-signature',
+        signed: '{method}.{body}',
+      },
+    },
+    isKeyed: true,
+    sender: SIGNED,
+    keyOf: (client, n) => ({ id: n, client }),
   },
 ]
 

@@ -1,8 +1,10 @@
 /** One request of the load: its events, and the effect of its answer on the space. */
+import { gzipSync } from 'node:zlib'
 import { below, type Random } from '../util/random.ts'
 import { type Outcome, send, Violation } from './client.ts'
 import type { ClientState, LoadPool } from './client-state.ts'
-import { oldName } from './pools.ts'
+import { oldName, type PoolKind } from './pools.ts'
+import { PLAIN } from './senders.ts'
 import type { Mutation, Space } from './space.ts'
 
 /**
@@ -59,20 +61,29 @@ export function makeBatch(
   return { events, mutations }
 }
 
-/** Sends a request and settles the space by the answer. */
+/** Sends a request as the pool's sender does, and settles the space by the answer. */
 export async function request(
   state: ClientState,
   target: Target,
   space: Space,
-  path: string,
+  { path, kind }: { readonly path: string; readonly kind?: PoolKind },
   method: 'POST' | 'DELETE',
-  body: string,
+  events: readonly Record<string, unknown>[],
   mutations: readonly Mutation[],
   expected: 200 | 400,
+  parameters: Readonly<Record<string, string>> = {},
 ): Promise<Outcome> {
   space.begin(expected === 200 ? mutations : [])
   state.tally.requests += 1
-  const outcome = await send(`${target.base}${path}`, method, body, mutations.length % 8 === 7)
+  const sender = kind?.sender ?? PLAIN
+  const { body, query, headers } = sender.encode(method, events, space.name)
+  const bytes = mutations.length % 8 === 7 ? gzipSync(body) : Buffer.from(body)
+  const url = `${target.base}${path}?${new URLSearchParams({ ...query, ...parameters })}`
+  const outcome = await send(url, method, bytes, {
+    ...headers,
+    ...(mutations.length % 8 === 7 ? { 'content-encoding': 'gzip' } : {}),
+    ...sender.sign?.(method, bytes),
+  })
   if (outcome.kind === 'unknown') {
     state.tally.unknown += 1
     if (!mayLose(target)) throw new Violation(`${method} ${path}: the connection ended, and the server runs`)

@@ -49,7 +49,7 @@ async function create(state: ClientState, target: Target): Promise<void> {
 async function fill(state: ClientState, target: Target, random: Random, one: ShortLived): Promise<void> {
   if (target.isOver || one.space.isPending) return
   const { events, mutations } = makeBatch(state, kind, one.space, random, 1 + below(random, 100))
-  await request(state, target, one.space, one.path, 'POST', JSON.stringify(events), mutations, 200)
+  await request(state, target, one.space, one, 'POST', events, mutations, 200)
 }
 
 async function remove(state: ClientState, target: Target, random: Random, one: ShortLived): Promise<void> {

@@ -6,11 +6,14 @@ import type { Pool } from '../../src/catalog/documents/model.ts'
 import { below, type Random } from '../util/random.ts'
 
 /**
- * Two forms of pools with a key, `shop` with a tenant. Each event of `plain` is a row of its own,
- * and so is each of `arrival`, whose key holds received-at.
+ * Three forms of pools with a key: `shop` with a tenant, and `header` as `daily`, with the day in a
+ * header of the request. Each event of `plain` is a row of its own, and so is each of `arrival`,
+ * whose key holds received-at.
  */
-export type Form = 'shop' | 'plain' | 'daily' | 'arrival'
-export const FORMS: readonly Form[] = ['shop', 'plain', 'daily', 'arrival']
+export type Form = 'shop' | 'plain' | 'daily' | 'header' | 'arrival'
+export const FORMS: readonly Form[] = ['shop', 'plain', 'daily', 'header', 'arrival']
+
+const DAY_HEADER = '$header.x-day'
 
 /** No event of such a pool replaces another one. */
 const isAppendOnly = (form: Form) => form === 'plain' || form === 'arrival'
@@ -40,6 +43,11 @@ const SOURCES: Readonly<Record<Form, NewWebhookSource>> = {
   plain: { columns: STAMP_AND_TAG },
   daily: {
     columns: [column('day', 'DATE'), column('n', 'INT64'), ...STAMP_AND_TAG],
+    timestamp: 'day',
+    uniqueId: 'n',
+  },
+  header: {
+    columns: [{ ...column('day', 'DATE'), jsonProperty: DAY_HEADER }, column('n', 'INT64'), ...STAMP_AND_TAG],
     timestamp: 'day',
     uniqueId: 'n',
   },
@@ -76,13 +84,21 @@ interface Mutation {
 export interface Request {
   readonly pool: number
   readonly kind: 'post' | 'delete'
+  /** Stands before the body in its log record; empty where no column reads the request. */
+  readonly context: Uint8Array
   readonly body: Uint8Array
   readonly receivedAtUs: number
   readonly mutations: readonly Mutation[]
 }
 
-/** The key properties of key number `n`, and the name that a reader gives to its row. */
-function keyOf(form: Form, n: number): { readonly key: string; readonly event: Record<string, unknown> } {
+/** The name that a reader gives to a row, and its key properties. */
+interface Key {
+  readonly key: string
+  readonly event: Record<string, unknown>
+}
+
+/** Key number `n`. Neighbours have different days. */
+function keyOf(form: Form, n: number): Key {
   const ms = FIRST_MS + (n % 4) * DAY_MS
   if (form === 'shop') {
     const id = `k${n >> 1}`.padEnd(n % 7 === 0 ? 230 : 3, '.')
@@ -121,35 +137,54 @@ export class RequestMaker {
     const receivedAtUs = 1000 * FIRST_MS + below(random, 1_000_000_000)
     const isDelete = !isAppendOnly(form) && random() < 0.25
     const count = random() < 0.2 ? 20 + below(random, 60) : 1 + below(random, 6)
-    const made = isDelete ? this.#deletes(form, count) : this.#posts(form, count)
-    const body = Buffer.from(JSON.stringify(made.events))
-    return { pool, kind: isDelete ? 'delete' : 'post', body, receivedAtUs, mutations: made.mutations }
+    // The events of a request with a header have one day: every fourth key.
+    const day = form === 'header' ? below(random, 4) : undefined
+    const keys = Array.from({ length: count }, () =>
+      keyOf(form, day === undefined ? below(random, KEYS) : 4 * below(random, KEYS / 4) + day),
+    )
+    const made = isDelete ? this.#deletes(form, keys) : this.#posts(form, keys)
+    const header =
+      day === undefined || isDelete ? '' : JSON.stringify({ [DAY_HEADER]: keys[0]?.event['day'] })
+    return {
+      pool,
+      kind: isDelete ? 'delete' : 'post',
+      context: Buffer.from(header),
+      body: Buffer.from(JSON.stringify(made.events)),
+      receivedAtUs,
+      mutations: made.mutations,
+    }
   }
 
-  #deletes(form: Form, count: number) {
-    const keys = Array.from({ length: Math.min(count, 12) }, () => keyOf(form, below(this.#random, KEYS)))
+  #deletes(form: Form, all: readonly Key[]) {
+    const keys = all.slice(0, 12)
     return {
-      events: keys.map(({ event }) => event),
+      events: keys.map(({ event: { day, ...rest } }) => ({
+        ...rest,
+        ...(day === undefined ? {} : { [form === 'header' ? DAY_HEADER : 'day']: day }),
+      })),
       mutations: keys.map(({ key }): Mutation => ({ key, stamp: null })),
     }
   }
 
   /** Some requests have an invalid event among the valid ones. It changes nothing. */
-  #posts(form: Form, count: number) {
+  #posts(form: Form, keys: readonly Key[]) {
     const random = this.#random
+    const count = keys.length
     const events: Record<string, unknown>[] = []
     const mutations: Mutation[] = []
     const bad = count > 1 && random() < 0.2 ? below(random, count) : -1
     // Four requests of 80 events are one append, which fits in a small log file.
     const pad = 'x'.repeat(below(random, count > 10 ? 60 : 300))
-    for (let i = 0; i < count; i++) {
+    for (const [i, { key, event }] of keys.entries()) {
       this.#stamp += 1
-      const { key, event } = keyOf(form, below(random, KEYS))
       const shop = form === 'shop' && random() < 0.9 ? { shop: `s${below(random, 3)}` } : {}
       const own = form === 'arrival' ? { id: `k${this.#stamp % 2}` } : {}
+      // What a header says counts, whatever the body has of that name.
+      const wrong = form === 'header' ? { [DAY_HEADER]: '1999-12-31' } : {}
       events.push({
         ...(isAppendOnly(form) ? own : event),
         ...shop,
+        ...wrong,
         stamp: i === bad ? 'bad' : this.#stamp,
         pad,
       })

@@ -365,13 +365,15 @@ export class SingleThreadServer {
   #parse(requests: readonly Request[]) {
     const spans: Span[] = []
     const parts = requests.map((request, place) => {
-      const { pool, kind, body, receivedAtUs } = request
-      const offset = RECORD_HEADER_BYTES
-      const slab = new SharedArrayBuffer(recordBytes(body.length) + 64)
+      const { pool, kind, context, body, receivedAtUs } = request
+      const offset = RECORD_HEADER_BYTES + context.length
+      const slab = new SharedArrayBuffer(recordBytes(context.length + body.length) + 64)
+      new Uint8Array(slab).set(context, RECORD_HEADER_BYTES)
       new Uint8Array(slab).set(body, offset)
       const table = new Float64Array(REQUEST_WORDS)
       table[REQUEST.offset] = offset
       table[REQUEST.bytes] = body.length
+      table[REQUEST.contextBytes] = context.length
       table[REQUEST.receivedAtUs] = receivedAtUs
       table[REQUEST.bits] = -1
       const { planVersion: version } = must(this.catalog.poolByNumber(pool), 'a pool')

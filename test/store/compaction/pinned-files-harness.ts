@@ -129,7 +129,9 @@ export class PinnedFilesHarness {
       JSON.stringify(rows.map(row => ({ ...row, ts: new Date(row.ts / 1000).toISOString() }))),
     )
     const mutations = rows.map(row => ({ key: this.keyOf(row), stamp: kind === 'post' ? row.stamp : null }))
-    await this.server.send([{ pool: POOL, kind, body, receivedAtUs: 1000 * FIRST_MS, mutations }]).acked
+    await this.server.send([
+      { pool: POOL, kind, context: Buffer.alloc(0), body, receivedAtUs: 1000 * FIRST_MS, mutations },
+    ]).acked
   }
 
   /** Sends rows like `send`, and flushes the memtable; returns the number of the newest segment. */
