@@ -15,7 +15,11 @@ export function preflightOf(methods: string): Reply {
   return { status: 204, headers, body: '' }
 }
 
-export const CORS_HEADERS = { 'access-control-allow-origin': '*' }
+/** Pages may read the counts of events, and when to try again. */
+export const CORS_HEADERS = {
+  'access-control-allow-origin': '*',
+  'access-control-expose-headers': 'x-events-accepted, x-events-rejected, retry-after',
+}
 
 export function withCors(reply: Reply): Reply {
   const { status, headers, body } = reply // without its `head`, which lacks the new header

@@ -2,6 +2,7 @@
  * The presets: the catalog accepts their columns and keys, and each stores the requests that its
  * sender publishes, under a key that a retry brings again.
  */
+import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { describe, expect, test } from 'vitest'
 import { checkPool } from '../../src/catalog/change/rules.ts'
@@ -176,4 +177,12 @@ test('the senders of the issue have a preset', () => {
   expect(new Set(PRESET_NAMES.map(name => PRESETS[name satisfies PresetName].title)).size).toBe(
     PRESET_NAMES.length,
   )
+})
+
+test('the page of senders has a row for every preset', () => {
+  const page = readFileSync(new URL('../../../docs/senders.md', import.meta.url), 'utf8')
+  const rows = page.split('\n').filter(line => line.startsWith('|') && line.split('|').length === 7)
+  const named = new Set(rows.flatMap(row => [...row.matchAll(/`([A-Z_]+)`/g)].map(([, name]) => name)))
+  expect(PRESET_NAMES.filter(name => !named.has(name))).toEqual([])
+  expect(rows.length).toBeGreaterThan(25)
 })

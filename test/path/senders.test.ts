@@ -7,6 +7,8 @@ import { createHmac } from 'node:crypto'
 import { request as httpRequest } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { GRAPHQL_SAMPLES_BYTES_MAX } from '../../src/util/limits.ts'
+import { head, Raw } from '../api/client.ts'
 import { createSource, type Source } from '../util/senders.ts'
 import { startServer, type TestServer } from '../util/server.ts'
 
@@ -174,6 +176,43 @@ describe.each(['uws', 'node'])('over %s', http => {
     expect(metrics).toMatch(/weir_refused_signatures_total\{pool="[^"]+",code="signature_mismatch"\} 4/)
   })
 
+  test('signatures of pipelined and chunked requests count for their own bytes alone', async () => {
+    const { url, ids } = await source({ signature: { scheme: 'GITHUB', secrets: ['secret'] } })
+    const { port, pathname } = new URL(url)
+    const line = (body: string) => `X-Hub-Signature-256: sha256=${sha256('secret', body)}`
+    const [first, second] = ['{"id":"first"}', '{"id":"other"}']
+    const whole = (body: string, ...lines: string[]) =>
+      head(pathname, [...lines, `Content-Length: ${body.length}`]) + body
+    const chunked = (body: string, ...lines: string[]) =>
+      head(pathname, [...lines, 'Transfer-Encoding: chunked']) +
+      [...body].map(one => `1\r\n${one}\r\n`).join('')
+    const END = '0\r\n\r\n'
+    const cases: readonly (readonly [string, string, readonly number[]])[] = [
+      ['the second borrows', whole(first, line(first)) + whole(second, line(first)), [200, 401]],
+      ['the first borrows', whole(second, line(first)) + whole(first, line(first)), [401, 200]],
+      ['the second has none', whole(first, line(first)) + whole(second), [200, 401]],
+      ['right, then wrong', whole(second, line(second), line(first)), [401]],
+      ['wrong, then right', whole(second, line(first), line(second)), [401]],
+      ['in chunks', chunked(first, line(first)) + END, [200]],
+      ['in chunks, of another body', chunked(second, line(first)) + END, [401]],
+      // uWebSockets.js knows no trailers.
+      ['behind the chunks', `${chunked(second)}0\r\n${line(second)}\r\n\r\n`, [http === 'uws' ? 505 : 401]],
+      ['of the chunks with their sizes', chunked(second, line(`e\r\n${second}\r\n${END}`)) + END, [401]],
+    ]
+    for (const [name, bytes, statuses] of cases) {
+      const raw = await Raw.open(Number(port))
+      raw.write(bytes)
+      const found = () => [...raw.received.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status))
+      // uWebSockets.js closes a connection whose next request comes before the answer.
+      const isClosed = http === 'uws' && statuses.length > 1
+      if (isClosed) await raw.untilClosed()
+      else await raw.until(() => found().length >= statuses.length)
+      raw.socket.destroy()
+      expect(found(), name).toEqual(isClosed ? [] : statuses)
+    }
+    expect(new Set(await ids())).toEqual(new Set(['first']))
+  })
+
   test('headers, parameters and the path are columns, and a key; a retry updates', async () => {
     const columns = [
       ID,
@@ -271,6 +310,37 @@ describe.each(['uws', 'node'])('over %s', http => {
     expect(await send(ask('token'), { method: 'GET' })).toMatchObject({ status: 200, text: '42' })
     expect((await send(ask('other'), { method: 'GET' })).status).toBe(403)
     expect((await send(ask('token').replace(meta.url, slack.url), { method: 'GET' })).status).toBe(405)
+  })
+
+  test('columns are proposed from the last events of a pool', async () => {
+    const { poolId, url } = await source({ columns: [] })
+    const ask = async (input: { readonly dataPool?: object; readonly samples?: string }) => {
+      const { data, errors } = await server.graphql(
+        `query ($dataPool: DataPoolInput, $samples: String) {
+           inferColumns(dataPool: $dataPool, samples: $samples) { events columns { name type } } }`,
+        input,
+      )
+      return errors?.[0]?.message ?? (data as { inferColumns: unknown }).inferColumns
+    }
+    const dataPool = { id: poolId }
+    expect(await ask({ dataPool })).toBe('The Data Pool has no events.')
+    for (let n = 1; n <= 3; n++)
+      await send(url, { headers: JSON_TYPE, body: `{"id":"e${n}",\n"at":"2026-11-0${n}T00:00:00Z"}` })
+    expect(await ask({ dataPool })).toEqual({
+      events: 3,
+      columns: [
+        { name: 'id', type: 'STRING' },
+        { name: 'at', type: 'TIMESTAMP' },
+      ],
+    })
+    expect(await ask({})).toMatch(/either/)
+    expect(await ask({ dataPool, samples: '{}' })).toMatch(/either/)
+    // Of the newest ones as many as fit.
+    const long = (bytes: number) => JSON.stringify({ id: 'long', text: 'x'.repeat(bytes) })
+    await send(url, { headers: JSON_TYPE, body: long(GRAPHQL_SAMPLES_BYTES_MAX - 30) })
+    expect(await ask({ dataPool })).toMatchObject({ events: 1 })
+    await send(url, { headers: JSON_TYPE, body: long(GRAPHQL_SAMPLES_BYTES_MAX) })
+    expect(await ask({ dataPool })).toMatch(/newest event of the Data Pool has more than/)
   })
 
   test('a kill replays contexts, forms and wrapped events as they were', async () => {

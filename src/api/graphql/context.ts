@@ -139,6 +139,10 @@ export class Budget {
       )
   }
 
+  get sampleBytesLeft(): number {
+    return Math.max(0, GRAPHQL_SAMPLES_BYTES_MAX - this.#sampleBytes)
+  }
+
   /** Charges samples before they are read. Throws BAD_REQUEST. */
   samples(bytes: number): void {
     this.#sampleBytes += bytes

@@ -17,7 +17,7 @@ import { DOCUMENT, describeDocument, describeGrammar, EXPECTED, FOUND } from '..
 import { JsonScan } from '../json-scan.ts'
 import { EventScan } from '../parse-event.ts'
 import { makePaths } from '../path.ts'
-import { type BodyFormatError, bodyTooLarge, isBytes, refuseBody } from './body-error.ts'
+import { type BodyRefusal, bodyTooLarge, isBytes, refuseBody } from './body-error.ts'
 import { formToJson } from './form.ts'
 
 export type BodyFormat = 'JSON' | 'NDJSON' | 'FORM' | 'TEXT'
@@ -31,12 +31,12 @@ export function toJsonDocument(
   format: BodyFormat,
   body: Uint8Array,
   eventsPath: string | null,
-): Uint8Array | BodyFormatError {
+): Uint8Array | BodyRefusal {
   const document = documentOf(format, body)
   return eventsPath === null || !isBytes(document) ? document : eventsAt(eventsPath, document)
 }
 
-function documentOf(format: BodyFormat, body: Uint8Array): Uint8Array | BodyFormatError {
+function documentOf(format: BodyFormat, body: Uint8Array): Uint8Array | BodyRefusal {
   if (format === 'NDJSON') return joinLines(body)
   return format === 'FORM' ? formToJson(body) : body
 }
@@ -55,7 +55,7 @@ const scan = new JsonScan()
  * other bytes stay: copies of single lines took three times as long where they are short. Lines end
  * with LF or CRLF, the last one also with the body. Blank lines are white space.
  */
-function joinLines(body: Uint8Array): Uint8Array | BodyFormatError {
+function joinLines(body: Uint8Array): Uint8Array | BodyRefusal {
   if (!scan.load(body, 0, body.length)) return describeDocument(scan.document)
   const { bytes, end } = scan
   // Byte n of the body is byte n + 1 of the array.
@@ -94,7 +94,7 @@ function endOfObject(lineEnd: number): number {
 }
 
 /** Why a line was refused. @param from its first byte that is no space */
-function describeLine(from: number, lineEnd: number): BodyFormatError {
+function describeLine(from: number, lineEnd: number): BodyRefusal {
   const { bytes, document, stoppedAt } = scan
   let line = 1
   let lineStart = 0
@@ -115,7 +115,7 @@ function describeLine(from: number, lineEnd: number): BodyFormatError {
   return refuseBody('not_json', `line ${line} is not JSON: ${grammar}`)
 }
 
-function notNdjson(line: number, what: string): BodyFormatError {
+function notNdjson(line: number, what: string): BodyRefusal {
   return refuseBody('not_ndjson', `line ${line} ${what}: each line of NDJSON is one JSON object`)
 }
 
@@ -141,7 +141,7 @@ function walkOf(eventsPath: string): EventsWalk {
 }
 
 /** The bytes of the array or object at the path. The whole document is validated. */
-function eventsAt(eventsPath: string, document: Uint8Array): Uint8Array | BodyFormatError {
+function eventsAt(eventsPath: string, document: Uint8Array): Uint8Array | BodyRefusal {
   const { walk, slot } = walkOf(eventsPath)
   if (!scan.load(document, 0, document.length)) return describeDocument(scan.document)
   const isObject = scan.skipSpace() === OPEN_OBJECT

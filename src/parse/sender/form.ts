@@ -10,7 +10,7 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { BODY_BYTES_MAX } from '../../util/limits.ts'
-import { type BodyFormatError, bodyTooLarge, refuseBody } from './body-error.ts'
+import { type BodyRefusal, bodyTooLarge, refuseBody } from './body-error.ts'
 
 /**
  * Fields of a form; more are 413. Web frameworks take 1,000 to 10,000 by default. This many take
@@ -31,7 +31,7 @@ const PAYLOAD_FIELD = 'payload'
 const SNIFFED_BYTES = 16
 
 /** The JSON document of a form. @param body may stand in shared memory */
-export function formToJson(body: Uint8Array): Uint8Array | BodyFormatError {
+export function formToJson(body: Uint8Array): Uint8Array | BodyRefusal {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
   // An encoder of forms writes these brackets as %7B and %5B.
   if (/^[ \t\r\n]*[{[]/.test(bytes.toString('latin1', 0, SNIFFED_BYTES)))
@@ -96,7 +96,7 @@ class FormTexts {
    * The text from `pos` to the byte `stop` or to the end of the field, where `pos` stands then.
    * @param field its number in the form, from 1
    */
-  read(stop: number, field: number): string | BodyFormatError {
+  read(stop: number, field: number): string | BodyRefusal {
     const [bytes, decoded] = [this.#bytes, this.#decoded]
     let pos = this.pos
     let length = 0

@@ -6,7 +6,7 @@ import type { SignatureError, SignatureSettings } from '../../format/sender.ts'
 import { must } from '../../util/assert.ts'
 import { describeDocument } from '../event-error.ts'
 import { gunzipBody } from '../gunzip.ts'
-import { type BodyFormatError, isBytes, refuseBody } from './body-error.ts'
+import { type BodyRefusal, isBytes, refuseBody } from './body-error.ts'
 import { toJsonDocument } from './body-format.ts'
 import { bodyHandshake } from './body-handshake.ts'
 import type { EarlyAnswer, Received } from './received.ts'
@@ -71,7 +71,7 @@ function decode(
   body: Uint8Array,
   encoding: Received['encoding'],
   unzstd: Unzstd | undefined,
-): Uint8Array | BodyFormatError {
+): Uint8Array | BodyRefusal {
   if (encoding === 'identity') return body
   if (encoding === 'zstd') return must(unzstd, 'the decoder of a task with zstd')(body)
   const inflated = gunzipBody(body)

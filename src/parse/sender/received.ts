@@ -6,7 +6,7 @@
  */
 import type { HandshakeKind, HandshakeReply } from '../../format/handshake.ts'
 import type { SignedHead } from '../../format/sender.ts'
-import type { BodyFormatError } from './body-error.ts'
+import type { BodyRefusal } from './body-error.ts'
 import type { BodyFormat } from './body-format.ts'
 
 export type BodyEncoding = 'identity' | 'gzip' | 'zstd'
@@ -28,4 +28,4 @@ export interface Received {
 }
 
 /** The answer to a body that the kernel does not see: it was refused, or it is a handshake. */
-export type EarlyAnswer = BodyFormatError | HandshakeReply
+export type EarlyAnswer = BodyRefusal | HandshakeReply

@@ -35,7 +35,7 @@ export const PLACEHOLDERS = ['body', 'timestamp', 'id', 'url', 'method']
  * Fields of a form that Twilio signs; one with more is not sorted, so it has no right signature.
  * Twilio sends some 20 to 60.
  */
-const FORM_FIELDS_MAX = 1_000
+const SIGNED_FIELDS_MAX = 1_000
 
 const PIECES: Readonly<Record<string, Piece>> = {
   body: ({ body }) => body,
@@ -102,7 +102,7 @@ function twilioFields({ head, body }: SignedRequest): string | undefined {
   const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString()
   let fields = 1
   for (let at = text.indexOf('&'); at >= 0; at = text.indexOf('&', at + 1)) fields += 1
-  if (fields > FORM_FIELDS_MAX) return undefined
+  if (fields > SIGNED_FIELDS_MAX) return undefined
   const values = new Map<string, Set<string>>()
   for (const [name, value] of new URLSearchParams(text)) {
     const known = values.get(name)

@@ -13,10 +13,10 @@
 import { ZSTDDecoder } from 'zstddec'
 import { assert, must } from '../../util/assert.ts'
 import { BODY_BYTES_MAX } from '../../util/limits.ts'
-import { type BodyFormatError, bodyTooLarge, refuseBody } from './body-error.ts'
+import { type BodyRefusal, bodyTooLarge, refuseBody } from './body-error.ts'
 
 /** Inflates a body. Its result is its caller's. */
-export type Unzstd = (bytes: Uint8Array) => Uint8Array | BodyFormatError
+export type Unzstd = (bytes: Uint8Array) => Uint8Array | BodyRefusal
 
 /** The functions of libzstd that are used here. A pointer is an offset in `memory`. */
 interface Libzstd {

@@ -17,7 +17,7 @@ const OWN = new Map([
     'Query',
     [
       'percentile(input: PercentileInput!): PercentileResponse!',
-      'inferColumns(samples: String!): InferredColumns!',
+      'inferColumns(samples: String, dataPool: DataPoolInput): InferredColumns!',
       'webhookPresets: [WebhookPreset!]!',
     ],
   ],

@@ -184,7 +184,7 @@ test('samples are bounded for a whole request', async () => {
   const twice = `query ($samples: String!) {
     a: inferColumns(samples: $samples) { events } b: inferColumns(samples: $samples) { events } }`
   const { errors } = await server.ask(twice, { samples })
-  expect(errors?.[0]?.message).toMatch(/more than 262144 bytes/)
+  expect(errors?.[0]?.message).toMatch(/more than 131072 bytes/)
   for (const bad of ['', '[', '1', '{} x'])
     expect((await server.ask(INFER, { samples: bad })).errors?.[0]?.extensions.code).toBe('BAD_REQUEST')
 })
