@@ -76,6 +76,8 @@ export interface IngestTarget {
   readonly eventClock: SharedArrayBuffer | undefined
   /** undefined where the source takes JSON by POST and DELETE alone. */
   readonly sender: Sender | undefined
+  /** Properties of its rows in the pool of rejected events; undefined where it keeps none. */
+  readonly rejects: string | undefined
 }
 
 export interface Health {
@@ -136,6 +138,10 @@ export interface ApiMeter {
   refused(code: string): void
   /** A request whose signature was refused, by the code of its 401. */
   signatureRefused(poolId: string, code: string): void
+  /** Rows of the pool of rejected events: stored, and left out. */
+  rejectedRows(kept: number, leftOut: number): void
+  /** The unique name of a pool. */
+  poolName(poolId: string): string
 }
 
 export interface ApiDeps {
@@ -145,6 +151,8 @@ export interface ApiDeps {
   storeSecret(webhookId: string, secret: string | null): Promise<void>
   /** True while the pool exists. Asked before a commit, and again before its answers. */
   isLive(poolNumber: number): boolean
+  /** The pool of rejected events. */
+  rejectedTarget(): IngestTarget | undefined
   health(): Health
   room(): boolean
   onRoom(listener: () => void): void

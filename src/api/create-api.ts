@@ -1,6 +1,6 @@
 /** The front end: joins admission, ingest and control requests, listens and stops. */
 
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import { API_TIMES, type Api, type ApiDeps, type ApiOptions } from './api-types.ts'
@@ -17,7 +17,7 @@ import { answerEarly, type Responder } from './http/responder.ts'
 import { Streams } from './http/stream.ts'
 import { CHUNKED, declaredBytesOf, type OnRequest, type RequestHead, tryDecode } from './http/transport.ts'
 import { Imports } from './imports/import-route.ts'
-import { admit, RateLimit } from './ingest/admission.ts'
+import { admit, admitRefused, isReadable, RateLimit } from './ingest/admission.ts'
 import { Tarpit } from './ingest/guess-tarpit.ts'
 import type { HeadHandshake } from './ingest/handshakes.ts'
 import { Ingest } from './ingest/ingest.ts'
@@ -82,6 +82,7 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
         clearInterval(timer)
         // Over node:http an answer before the end of its body reaches the socket after this turn.
         await nextTurn()
+        await Promise.race([ingest.rejected.stop(), sleep(REJECTED_STOP_MS, undefined, { ref: false })])
         listening.close()
         return idle
       },
@@ -116,7 +117,9 @@ function dispatcher(
     }
     deps.meter.refused(admission.code)
     if (admission.status !== 401) {
-      refuseHead(head, responder, admission)
+      const kept = admitRefused(head, id, subpath, admission, deps)
+      if (kept === undefined || !ingest.refuse(kept, isReadable(head), responder))
+        refuseHead(head, responder, admission)
       return
     }
     // The head is not valid any more when the answer is delayed.
@@ -140,6 +143,9 @@ function dispatcher(
     }
   }
 }
+
+/** Time in which rejected events reach the log at a stop. */
+const REJECTED_STOP_MS = 1_000
 
 const INGEST = '/v1/'
 

@@ -136,6 +136,7 @@ async function selectRows(
     pool,
     deps.catalog.read.policyOf(pool.id, caller.applicationId),
     caller.policyValues,
+    caller.scopes.has('admin'),
   )
   if ('forbidden' in access) return problemReply(refuse(403, 'forbidden', access.forbidden))
   const selection = selectionOf(request.query, own)

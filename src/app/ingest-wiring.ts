@@ -10,7 +10,8 @@ import { IngestPool, type IngestSchema } from '../api/ingest/ingest-pool.ts'
 import { type Sender, senderOf } from '../api/ingest/sender.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Target } from '../catalog/documents/catalog-types.ts'
-import type { Pool } from '../catalog/documents/model.ts'
+import type { DataSource, Pool } from '../catalog/documents/model.ts'
+import { rejectedPool } from '../catalog/rejected-pool.ts'
 import { batchCostOf } from '../format/batch-layout.ts'
 import { KEY_RECEIVED_AT, type PoolSchema, type SchemaKey } from '../format/schema.ts'
 import type { Commit } from '../log/commit-log.ts'
@@ -35,7 +36,7 @@ interface CachedTarget extends Target {
 }
 
 /**
- * The functions target(), isLive(), onReleased() and commit() of ApiDeps, cutOver() for new schema
+ * The functions target(), rejectedTarget(), isLive(), onReleased() and commit() of ApiDeps, cutOver() for new schema
  * versions, and forget() for deleted pools.
  */
 export function wireIngest({ catalog, commit, received, append, webhookUrl }: IngestWiring) {
@@ -43,6 +44,7 @@ export function wireIngest({ catalog, commit, received, append, webhookUrl }: In
   const targets = new Map<number, CachedTarget>()
   const pools = new Map<number, IngestPool>()
   let resumed = () => {}
+  let rejectedId: string | undefined
   const ingestPool = (pool: Pool): IngestPool => {
     const known = pools.get(pool.number)
     if (known !== undefined) return known
@@ -66,6 +68,15 @@ export function wireIngest({ catalog, commit, received, append, webhookUrl }: In
       const target = targetOf(ingestPool(found.pool), schema.key, found, received.of(number), sender)
       targets.set(number, { ...found, target })
       return target
+    },
+    /** The pool of rejected events, which has no webhook. It is never deleted. */
+    rejectedTarget(): IngestTarget | undefined {
+      rejectedId ??= rejectedPool(catalog.read)?.id
+      const pool = rejectedId === undefined ? undefined : catalog.pool(rejectedId)
+      const source = pool && catalog.read.sources.get(pool.dataSourceId)
+      if (pool === undefined || source === undefined) return undefined
+      const { key } = catalog.read.currentSchema(pool)
+      return targetOf(ingestPool(pool), key, { pool, source }, received.of(pool.number), undefined)
     },
     /** Forgets the target of a deleted pool. */
     forget({ number }: Pool): void {
@@ -124,7 +135,14 @@ function targetOf(
     received,
     eventClock: key?.columns.includes(KEY_RECEIVED_AT) === true ? received.share() : undefined,
     sender,
+    rejects: rejectsOf(pool, source),
   }
+}
+
+/** The pool of rejected events never records itself. */
+function rejectsOf(pool: Pool, source: DataSource): string | undefined {
+  if (pool.builtIn !== undefined || source.rejectedEvents === 'COUNT') return undefined
+  return JSON.stringify({ source_id: source.id, data_pool_id: pool.id }).slice(1, -1)
 }
 
 /** The current schema of a pool as parse tasks need it. */

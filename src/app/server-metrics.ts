@@ -41,6 +41,8 @@ export function createMeter(metrics: Metrics, catalog: Catalog): ApiMeter {
     },
     refused: metrics.refused,
     signatureRefused: (poolId, code) => metrics.signatureRefused(name(poolId), code),
+    rejectedRows: metrics.rejectedRows,
+    poolName: name,
   }
 }
 

@@ -3,7 +3,8 @@
  * new data folder, and writes data/admin.json.
  *
  * A new data folder gets, in one transaction, its identity, the signing key, the first application
- * with all scopes, and the open pool `events`. A later start may replace the first application by
+ * with all scopes, and the open pool `events`. Each folder gets the pool of rejected events, once.
+ * A later start may replace the first application by
  * the options. Options that were applied are not applied again: a secret that was rotated since
  * stays dead, and a deleted application stays deleted.
  *
@@ -32,6 +33,7 @@ import { type Application, type Meta, type Pool, PROPELLERS, SCOPES } from './do
 
 import { makeSigningKey } from './documents/signing-keys.ts'
 import { openStoreClient, type StoreClient } from './lmdb/store-client.ts'
+import { makeRejectedPool } from './rejected-pool.ts'
 
 export interface CatalogOptions extends AdminGiven {
   readonly paths: Paths
@@ -73,6 +75,8 @@ export async function openCatalog(options: CatalogOptions): Promise<OpenedCatalo
     const catalog = new Catalog(memory, store, listener)
     const change = startChange(memory, options)
     if (change !== undefined) await catalog.put(change.puts, change.removes)
+    const rejected = makeRejectedPool(memory, SYSTEM, wallMs())
+    if (rejected !== undefined) await catalog.put(rejected.puts, rejected.removes)
     const { admin, written } = writeAdmin(memory, paths.admin, options.disk ?? disk)
     const unapplied = unappliedNote(memory, options)
     return { catalog, admin, adminIsNew: written, isNewFolder, unapplied, removedSources }

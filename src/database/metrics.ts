@@ -40,6 +40,8 @@ export interface Metrics {
   refused(code: string): void
   /** A request to `pool` (its unique name) whose signature was refused. */
   signatureRefused(pool: string, code: string): void
+  /** Rows of the pool of rejected events: stored, and left out for want of room. */
+  rejectedRows(kept: number, leftOut: number): void
   request(status: number): void
   bytes(count: number): void
   sync(ms: number, bytes: number): void
@@ -118,6 +120,7 @@ export function createMetrics(): Metrics {
     events: (pool, result, code, count) => events.add(pool, result, code, count),
     refused: code => add(refusals, code, 1),
     signatureRefused: countSignatures(registers),
+    rejectedRows: countRejectedRows(registers),
     request: status => add(requests, status, 1),
     bytes: count => {
       bytes += count
@@ -136,6 +139,19 @@ export function createMetrics(): Metrics {
     gauge: (name, help, reading, ...labels) => void readGauge(registers, name, help, reading, labels),
     text: () => registry.metrics(),
     stop: () => loop.disable(),
+  }
+}
+
+function countRejectedRows(registers: Registry[]): Metrics['rejectedRows'] {
+  const counter = new Counter({
+    name: 'weir_rejected_rows_total',
+    help: 'rows of the pool of rejected events, by whether they were kept or left out for want of room',
+    labelNames: ['result'],
+    registers,
+  })
+  return (kept, leftOut) => {
+    counter.inc({ result: 'kept' }, kept)
+    counter.inc({ result: 'left_out' }, leftOut)
   }
 }
 

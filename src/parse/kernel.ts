@@ -44,6 +44,8 @@ export const FLAG = {
   received: 2,
   /** Each accepted event gets a received-at of its own, after the kernel (event-times.ts). */
   rises: 4,
+  /** What is refused of it is kept, where its group has a grant (collect-rejected.ts). */
+  keeps: 8,
 } as const
 
 /** Int32 words of a request's outcome, at the positions of OUTCOME. */

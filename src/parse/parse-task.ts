@@ -7,6 +7,7 @@
  */
 
 import type { BatchBuffer } from '../format/batch-layout.ts'
+import type { RejectedGrant, RejectedRows } from './rejected-rows.ts'
 import type { EarlyAnswer, Received } from './sender/received.ts'
 
 /** Requests [from, to) of a task's table, all of one pool, schema version and kind. */
@@ -23,6 +24,8 @@ export interface ParseTaskGroup {
    * reserves a value for each accepted event. Absent in a replay: the log has the values.
    */
   readonly clock?: SharedArrayBuffer
+  /** Absent where the refused events of the group are not kept. */
+  readonly rejected?: RejectedGrant
 }
 
 /** A task for a parse worker. */
@@ -67,6 +70,8 @@ export interface ParseResult {
   readonly bits: ReadonlyMap<number, Uint8Array>
   /** By request: the answer to a body that the kernel did not see. */
   readonly early: ReadonlyMap<number, EarlyAnswer>
+  /** By group with a grant: the rows of what was refused; absent where nothing was. */
+  readonly rejected: ReadonlyMap<number, RejectedRows>
   /** The task's buffers that hold no batch, if there are any. The receiver owns them again. */
   readonly unusedBuffers?: readonly SharedArrayBuffer[]
 }

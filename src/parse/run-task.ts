@@ -12,6 +12,7 @@ import { reserveUs } from '../util/clock.ts'
 import { crc32 } from '../util/crc32.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { takeFitting } from './batch-buffers.ts'
+import { collectRejected } from './collect-rejected.ts'
 import { DOCUMENT } from './event-error.ts'
 import { partsBeforeReceivedAt, setReceivedAt } from './event-times.ts'
 import {
@@ -28,6 +29,7 @@ import {
 import { makeJsKernel } from './kernel-js.ts'
 import { tryNativeKernel } from './kernel-native.ts'
 import type { ParsedBatch, ParseResult, ParseTask, ParseTaskGroup } from './parse-task.ts'
+import type { RejectedRows } from './rejected-rows.ts'
 import { prepareBody } from './sender/prepare-body.ts'
 import type { EarlyAnswer } from './sender/received.ts'
 import type { Unzstd } from './sender/unzstd.ts'
@@ -126,6 +128,12 @@ class TaskRun {
       for (let index = batchesBefore; index < this.#batches.length; index += 1)
         this.#batches[index] = this.#withEventTimes(this.#batches[index]!, group, kernels)
     }
+    const errors = byRequest(this.#errors)
+    const rejected = new Map<number, RejectedRows>()
+    for (const [index, group] of groups.entries()) {
+      const rows = group.rejected && this.#collectRejected(group, errors, kernelsOf(group).schema)
+      if (rows !== undefined) rejected.set(index, rows)
+    }
     const bits = isReplay === true ? new Map<number, Uint8Array>() : this.#acceptedBits()
     for (const group of isReplay === true ? [] : groups)
       for (let request = group.from; request < group.to; request += 1)
@@ -133,7 +141,8 @@ class TaskRun {
     return {
       batches: this.#batches,
       outcomes: this.#outcomes,
-      errors: byRequest(this.#errors),
+      errors,
+      rejected,
       recordBytes: this.#recordBytes,
       ownRecords: this.#ownRecords,
       bits,
@@ -236,6 +245,31 @@ class TaskRun {
     for (let at = 0; at < errors.length; at += ERROR_WORDS)
       this.#errors.push(first + errors[at]!, errors[at + 1]!, errors[at + 2]!, errors[at + 3]!)
     if (accepted.length > 0) this.#batches.push({ batch, requests: Int32Array.from(accepted) })
+  }
+
+  #collectRejected(group: ParseTaskGroup, errors: Int32Array, schema: PoolSchema): RejectedRows | undefined {
+    return collectRejected(group, schema, {
+      outcomes: this.#outcomes,
+      errors,
+      early: this.#early,
+      table: this.#table,
+      received: this.#task.received,
+      documentOf: request => {
+        const own = this.#ownRecords.get(request)
+        const at = request * REQUEST_WORDS
+        const offset =
+          own === undefined
+            ? this.#table[at + REQUEST.offset]!
+            : RECORD_HEADER_BYTES + this.#table[at + REQUEST.contextBytes]!
+        const memory = own === undefined ? this.#slab : new Uint8Array(own)
+        return memory.subarray(offset, offset + this.#table[at + REQUEST.bytes]!)
+      },
+      contextOf: request => {
+        const end = this.#table[request * REQUEST_WORDS + REQUEST.offset]!
+        return this.#slab.subarray(end - this.#table[request * REQUEST_WORDS + REQUEST.contextBytes]!, end)
+      },
+      unzstd: this.#unzstd,
+    })
   }
 
   /**

@@ -27,6 +27,7 @@ import type { Span } from '../../src/log/log-types.ts'
 import { DOCUMENT, EVENT_ERROR, errorWord, FOUND } from '../../src/parse/event-error.ts'
 import { FLAG, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParsedBatch, ParseResult, ParseTask, ParseTaskGroup } from '../../src/parse/parse-task.ts'
+import type { RejectedRows } from '../../src/parse/rejected-rows.ts'
 import type { EarlyAnswer } from '../../src/parse/sender/received.ts'
 import { ENTRY_WORDS } from '../../src/store/flush/memtable.ts'
 import { RisingClock } from '../../src/util/clock.ts'
@@ -57,6 +58,7 @@ export function targetOf(
     received: new RisingClock(),
     eventClock: undefined,
     sender: undefined,
+    rejects: undefined,
     ...more,
   }
 }
@@ -137,6 +139,7 @@ export class Fake {
   deps(more: Partial<ApiDeps> = {}): ApiDeps {
     return {
       target: id => this.targets.get(id),
+      rejectedTarget: () => undefined,
       isLive: pool => !this.dead.has(pool),
       health: () => this.health,
       room: () => this.hasRoom,
@@ -193,6 +196,8 @@ export class Fake {
         events: () => {},
         refused: code => this.codes.push(code),
         signatureRefused: () => {},
+        rejectedRows: () => {},
+        poolName: poolId => poolId,
       },
       storeSecret: () => Promise.resolve(),
       ...more,
@@ -335,6 +340,7 @@ interface Result {
   readonly ownRecords: Map<number, SharedArrayBuffer>
   readonly bits: Map<number, Uint8Array>
   readonly early: Map<number, EarlyAnswer>
+  readonly rejected: Map<number, RejectedRows>
 }
 
 function parse(task: ParseTask): ParseResult {
@@ -347,6 +353,7 @@ function parse(task: ParseTask): ParseResult {
     ownRecords: new Map(),
     bits: new Map(),
     early: new Map(),
+    rejected: new Map(),
   }
   for (const group of task.groups) {
     const parsedRows: number[] = []

@@ -40,6 +40,7 @@ async function parse({ table, groups }: ParseTask): Promise<ParseResult> {
     ownRecords: new Map(),
     bits: new Map(),
     early: new Map(),
+    rejected: new Map(),
     recordBytes: new Int32Array(requests),
   }
 }

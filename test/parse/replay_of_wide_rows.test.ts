@@ -32,7 +32,7 @@ test('records of 500 rows of 500 doubles: a job holds as many as its batch may t
         sizes.push(requests)
         const outcomes = new Int32Array(requests * OUTCOME_WORDS)
         for (let at = 0; at < outcomes.length; at += OUTCOME_WORDS) outcomes.set([500, 500, 0, -1], at)
-        const maps = { ownRecords: new Map(), bits: new Map(), early: new Map() }
+        const maps = { ownRecords: new Map(), bits: new Map(), early: new Map(), rejected: new Map() }
         const nothing = { batches: [], errors: new Int32Array(0), ...maps }
         return { ...nothing, outcomes, recordBytes: new Int32Array(requests) }
       },

@@ -192,15 +192,20 @@ describe('a value of the token', () => {
       { t: Number.NaN },
       { T: 'a' },
     ]) {
-      const access = accessOf({ accessControlEnabled: true }, policy, values)
+      const access = accessOf({ accessControlEnabled: true }, policy, values, true)
       expect(access).toEqual({ forbidden: expect.stringContaining('no policy value "t"') })
       expect(await pool.ask(COUNT, {}, policyOf({ ...policy, values: values ?? {} }))).toMatch(/^BAD: .*"t"/)
     }
     const inherited = Object.create({ t: 'a' }) as Record<string, unknown>
-    expect(accessOf({ accessControlEnabled: true }, policy, inherited)).toHaveProperty('forbidden')
+    expect(accessOf({ accessControlEnabled: true }, policy, inherited, true)).toHaveProperty('forbidden')
     for (const name of ['constructor', '__proto__', 'toString'])
       expect(
-        accessOf({ accessControlEnabled: true }, { ...policy, filterSql: `tenant = $\{{ ${name} }}` }, {}),
+        accessOf(
+          { accessControlEnabled: true },
+          { ...policy, filterSql: `tenant = $\{{ ${name} }}` },
+          {},
+          true,
+        ),
       ).toHaveProperty('forbidden')
   })
 

@@ -79,6 +79,7 @@ export const poolFields: PoolFields = {
   status: ({ id }, _, { deps }) => (deps.catalog.read.pools.get(id) === undefined ? 'DELETING' : 'LIVE'),
   error: () => null,
   dataRetentionInDays: pool => pool.retentionDays,
+  isBuiltIn: pool => pool.builtIn !== undefined,
   // A webhook source's pool has a timestamp in any case; clients read it without asking.
   timestamp: (pool, _, context) =>
     typed(pool, pool.timestamp ?? (pool.webhookId === null ? RECEIVED_AT : null), context),

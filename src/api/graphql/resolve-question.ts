@@ -83,9 +83,9 @@ export function readerOf({ caller, slices, gone }: Context): Reader {
 
 /** A pool with the policy that limits the caller. Throws FORBIDDEN by the pool's access control. */
 export function limitedPool(pool: Pool, { deps, caller }: Context): LimitedPool {
-  const { applicationId, policyValues } = caller
+  const { applicationId, policyValues, scopes } = caller
   const { read } = deps.catalog
-  const access = accessOf(pool, read.policyOf(pool.id, applicationId), policyValues)
+  const access = accessOf(pool, read.policyOf(pool.id, applicationId), policyValues, scopes.has('admin'))
   if ('policy' in access) return { schema: read.currentSchema(pool), policy: access.policy }
   throw failure(
     'FORBIDDEN',

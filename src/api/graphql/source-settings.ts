@@ -60,7 +60,10 @@ export function settingsOf(source: DataSource, deps: SettingsDeps) {
   }
 }
 
-function webhookSettings({ webhook, basicAuth, sender }: DataSource, { catalog, webhookUrl }: SettingsDeps) {
+function webhookSettings(
+  { webhook, basicAuth, sender, rejectedEvents }: DataSource,
+  { catalog, webhookUrl }: SettingsDeps,
+) {
   const { webhookId, poolId, timestamp, uniqueIdColumn, tenant, tableSettings } = must(webhook, 'a webhook')
   const pool: Pool | undefined = catalog.read.pools.get(poolId)
   return {
@@ -79,6 +82,7 @@ function webhookSettings({ webhook, basicAuth, sender }: DataSource, { catalog, 
     preset: sender?.preset ?? null,
     verifyToken: sender?.verifyToken ?? null,
     eventsPath: pool?.eventsPath ?? null,
+    rejectedEvents: rejectedEvents ?? 'KEEP',
   }
 }
 

@@ -7,6 +7,7 @@
 import { timingSafeEqual } from 'node:crypto'
 import type { BasicAuth } from '../../catalog/documents/model.ts'
 import type { RequestKind } from '../../format/schema.ts'
+import { REJECTED_TEXT_BYTES_MAX } from '../../parse/rejected-rows.ts'
 import type { BodyEncoding, Received } from '../../parse/sender/received.ts'
 import { readBasic, secretDigest } from '../../util/authorization.ts'
 import { wallMs } from '../../util/clock.ts'
@@ -20,7 +21,7 @@ import { declaredBytesOf, type RequestHead, tryDecode } from '../http/transport.
 import { shown } from '../parameters.ts'
 import { refuse, rejectedHeaders } from '../problem.ts'
 import { type HeadHandshake, headHandshake } from './handshakes.ts'
-import { formatOf, readHead, type Sender } from './sender.ts'
+import { formatOf, readContext, readHead, type Sender } from './sender.ts'
 
 /** Pools whose rate is remembered; beyond it the least recently used one is forgotten. */
 const RATE_POOLS_MAX = 10_000
@@ -39,6 +40,14 @@ export interface Admission {
   readonly cors: boolean
   /** Content-Length; CHUNKED for a body in chunks. */
   readonly declaredBytes: number
+  /** The request is refused already. Its body is read, so that its text can be kept. */
+  readonly refused?: RefusedHead
+}
+
+/** A request that was refused by its head. */
+export interface RefusedHead {
+  readonly refusal: Refusal
+  readonly contentType: string | null
 }
 
 /**
@@ -108,6 +117,44 @@ function admitTo(
   if (declaredBytes > BODY_BYTES_MAX - (read.context?.byteLength ?? 0)) return tooLarge()
   const minimal = prefersMinimal(head.header('prefer'))
   return { target, kind, allOrNothing, minimal, cors, declaredBytes, ...read }
+}
+
+/** The statuses of refusals that are kept as rejected events: what a sender would have to mend. */
+const KEPT_STATUSES = [400, 413, 415]
+
+/**
+ * The admission of a request that was refused by its head, where the refusal is to be kept. Its
+ * body is read first if it is short. Undefined where nothing is kept: a wrong credential says
+ * nothing about a sender, and neither does a request to a signed source, whose signature nobody
+ * has checked.
+ */
+export function admitRefused(
+  head: RequestHead,
+  webhook: string,
+  subpath: string,
+  refusal: Refusal,
+  deps: Pick<ApiDeps, 'target'>,
+): (Admission & { readonly refused: RefusedHead }) | undefined {
+  if (!KEPT_STATUSES.includes(refusal.status)) return undefined
+  const target = targetOf(webhook, deps)
+  if (target === undefined || target.rejects === undefined) return undefined
+  const { sender } = target
+  if (kindOf(head.method, sender) !== 'post' || (sender?.signature ?? null) !== null) return undefined
+  const context = sender === undefined ? undefined : readContext(head, sender, subpath)
+  const contentType = head.header('content-type')
+  return {
+    ...{ target, kind: 'post', allOrNothing: false, minimal: false },
+    cors: sender?.accept.has('BROWSER') === true,
+    declaredBytes: declaredBytesOf(head),
+    ...(context === undefined ? {} : { context }),
+    refused: { refusal, contentType: contentType === '' ? null : contentType },
+  }
+}
+
+/** True for a body whose text can be kept: not compressed, and no longer than what is kept. */
+export function isReadable(head: RequestHead): boolean {
+  const declaredBytes = declaredBytesOf(head)
+  return declaredBytes > 0 && declaredBytes <= REJECTED_TEXT_BYTES_MAX && encodingOf(head) === 'identity'
 }
 
 function kindOf(method: string, sender: Sender | undefined): RequestKind | undefined {

@@ -13,6 +13,7 @@ import { RECORD_HEADER_BYTES } from '../../format/log-record.ts'
 import type { Span } from '../../log/log-types.ts'
 import { FLAG, OUTCOME, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../../parse/kernel.ts'
 import type { ParseResult, ParseTask, ParseTaskGroup } from '../../parse/parse-task.ts'
+import type { RejectedGrant } from '../../parse/rejected-rows.ts'
 import type { Received } from '../../parse/sender/received.ts'
 import { ENTRY_WORDS } from '../../store/flush/memtable.ts'
 import { wallMs } from '../../util/clock.ts'
@@ -23,7 +24,7 @@ import {
   PARSE_TASK_BYTES_MAX,
   PARSE_TASK_REQUESTS_MAX,
 } from '../../util/limits.ts'
-import type { CommitBatch, CommitPart } from '../api-types.ts'
+import type { CommitBatch, CommitPart, IngestTarget } from '../api-types.ts'
 import { contextBytesOf, type IngestRequest, type Slab } from './body-memory.ts'
 import type { IngestPool } from './ingest-pool.ts'
 
@@ -32,6 +33,9 @@ import type { IngestPool } from './ingest-pool.ts'
  * four bytes makes 128 KiB.
  */
 const DECODED_RATIO_MAX = { gzip: 1032, zstd: 32_768 }
+
+/** Whether the refused events of a pool are kept (rejected-events.ts). */
+type Grant = (target: IngestTarget) => RejectedGrant | undefined
 
 export interface Batch {
   readonly task: ParseTask
@@ -56,7 +60,7 @@ export interface Batch {
  *
  * A batch has one schema version of each pool: the one that is current at this moment.
  */
-export function takeBatch(slab: Slab<IngestRequest>): Batch | undefined {
+export function takeBatch(slab: Slab<IngestRequest>, grant: Grant): Batch | undefined {
   const paused = slab.ready.filter(isPaused)
   const ready = slab.ready.filter(request => !isPaused(request))
   if (ready.length === 0) return undefined
@@ -77,7 +81,7 @@ export function takeBatch(slab: Slab<IngestRequest>): Batch | undefined {
   slab.readyBytes -= bytes
   slab.readyParsedBytes -= parsedBytesMax
   slab.ready = [...paused, ...ready.splice(count)]
-  return { ...batchOf(slab.memory, ready), parsedBytesMax, isSmall: !slab.large }
+  return { ...batchOf(slab.memory, ready, grant), parsedBytesMax, isSmall: !slab.large }
 }
 
 function isPaused({ admission }: IngestRequest): boolean {
@@ -117,7 +121,7 @@ function weighAgain(slab: Slab<IngestRequest>, request: IngestRequest): void {
   slab.readyParsedBytes += request.parsedBytesMax
 }
 
-function batchOf(slab: SharedArrayBuffer, taken: readonly IngestRequest[]) {
+function batchOf(slab: SharedArrayBuffer, taken: readonly IngestRequest[], grant: Grant) {
   const lists = group(taken)
   const requests: IngestRequest[] = []
   const order = new Uint16Array(taken.length)
@@ -137,7 +141,7 @@ function batchOf(slab: SharedArrayBuffer, taken: readonly IngestRequest[]) {
       order[arrival] = requests.length
       requests.push(request)
     }
-    groups.push(groupFor(requests[from]!, from, requests.length))
+    groups.push(groupFor(requests[from]!, from, requests.length, grant))
     pools.push(requests[from]!.admission.target.pool)
   }
   const task = received.size === 0 ? { slab, table, groups } : { slab, table, groups, received }
@@ -164,12 +168,14 @@ function group(taken: readonly IngestRequest[]): number[][] {
   return [...lists.values()]
 }
 
-function groupFor(request: IngestRequest, from: number, to: number): ParseTaskGroup {
+function groupFor(request: IngestRequest, from: number, to: number, grant: Grant): ParseTaskGroup {
   const { target, kind } = request.admission
   const { version, bytes } = target.pool.schema
   const group = { kind, pool: target.pool.number, version, schema: bytes, from, to }
   const clock = eventClockOf(request)
-  return clock === undefined ? group : { ...group, clock }
+  // A DELETE that was refused deletes nothing later either: nobody would take it in again.
+  const rejected = kind === 'post' ? grant(target) : undefined
+  return { ...group, ...(clock && { clock }), ...(rejected && { rejected }) }
 }
 
 /** Gives each accepted event of a POST a received-at. A DELETE brings the one that it means. */
@@ -191,6 +197,8 @@ function writeRow(table: Float64Array, at: number, request: IngestRequest): void
   table[at + REQUEST.flags] =
     (allOrNothing ? FLAG.all_or_nothing : 0) |
     (received === undefined ? 0 : FLAG.received) |
+    // Whoever gives a batch hears of its refused rows, and a replay keeps what it has.
+    (request.sink === undefined ? FLAG.keeps : 0) |
     (eventClockOf(request) === undefined ? 0 : FLAG.rises)
   table[at + REQUEST.receivedAtUs] = request.receivedAtUs
   table[at + REQUEST.contextBytes] = contextBytesOf(request.admission)

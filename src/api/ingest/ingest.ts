@@ -27,11 +27,12 @@ import type { ApiDeps, ApiTimes, IngestTarget } from '../api-types.ts'
 import { CORS_HEADERS, withCors } from '../cors.ts'
 import { answerEarly, nothing, type Responder } from '../http/responder.ts'
 import { problemReply, refusalOfError, refuse, rejectedHeaders } from '../problem.ts'
-import type { Admission, RateLimit } from './admission.ts'
+import type { Admission, RateLimit, RefusedHead } from './admission.ts'
 import { Bodies, busy } from './bodies.ts'
 import { type BatchSink, type BodySocket, IngestRequest, type Slab, SlabPool } from './body-memory.ts'
 import { type Answer, answerOf, answerRefusal, Turns } from './ingest-answer.ts'
 import { type Batch, commitBatchOf, takeBatch, weigh } from './ingest-batch.ts'
+import { RejectedEvents } from './rejected-events.ts'
 
 /** Bytes of batches up to the memtable, at which no task starts. One may go beyond it. */
 export const BATCHES_UNDER_WAY_BYTES_MAX = 96 * MiB
@@ -58,6 +59,7 @@ const NO_SOCKET: BodySocket = {
 export class Ingest {
   readonly slabs = new SlabPool<IngestRequest>()
   readonly bodies: Bodies
+  readonly rejected: RejectedEvents
   /** Batches between the start of their parse and their last answer. */
   tasks = 0
   readonly #deps: ApiDeps
@@ -81,10 +83,16 @@ export class Ingest {
     this.bodies = new Bodies(this.slabs, {
       room: () => deps.room(),
       ready: request => this.#ready(request),
-      refuse: refuseBody(deps),
+      refuse: (request, refusal) => this.#refuseBody(request, refusal),
       times,
     })
     this.slabs.onFree = () => this.bodies.pump()
+    this.rejected = new RejectedEvents({
+      target: () => deps.rejectedTarget(),
+      submit: (target, body, sink) => this.submit(target, body, sink),
+      nameOf: poolId => deps.meter.poolName(poolId),
+      onRows: (kept, leftOut) => deps.meter.rejectedRows(kept, leftOut),
+    })
     deps.onRoom(() => {
       this.bodies.pump()
       this.#schedule()
@@ -99,6 +107,57 @@ export class Ingest {
     responder.onData((chunk, last) => this.bodies.chunk(request, chunk, last))
   }
 
+  /**
+   * Keeps a request that was refused by its head. True where its body is read first, and answered
+   * then; a caller answers the others.
+   */
+  refuse(
+    admission: Admission & { readonly refused: RefusedHead },
+    isReadable: boolean,
+    responder: Responder,
+  ): boolean {
+    const { target, refused } = admission
+    this.rejected.note(target, answerRefusal(refused.refusal))
+    if (this.rejected.grant(target) === undefined) return false
+    if (isReadable) this.receive(admission, responder)
+    else this.#keepRefused(admission, target.received.next(), undefined)
+    return isReadable
+  }
+
+  #keepRefused(
+    { target, context, refused }: Admission,
+    receivedAtUs: number,
+    text: Uint8Array | undefined,
+  ): void {
+    const { refusal, contentType } = must(refused, 'the refusal of a request')
+    this.rejected.keepRequest(target, {
+      ...{ receivedAtUs, index: null, code: refusal.code, column: null, message: refusal.message },
+      ...{ contentType, text, context: context ?? new Uint8Array(0) },
+    })
+  }
+
+  /** Refuses a body that is not complete, or waits. */
+  #refuseBody(request: IngestRequest, refusal: Refusal): void {
+    const { admission } = request
+    const { target, kind, cors, declaredBytes } = admission
+    this.#deps.meter.refused(refusal.code)
+    // Every answer to a body that was read has the counts.
+    const counts = request.complete ? rejectedHeaders(0) : {}
+    const counted = { ...refusal, headers: { ...counts, ...refusal.headers, ...(cors ? CORS_HEADERS : {}) } }
+    if (request.sink !== undefined) {
+      request.sink.answered(answerRefusal(counted))
+      return
+    }
+    this.rejected.note(target, answerRefusal(refusal))
+    if (refusal.status === 413 && kind === 'post' && admission.received?.signature === undefined)
+      this.#keepRefused(
+        { ...admission, refused: { refusal, contentType: null } },
+        target.received.next(),
+        undefined,
+      )
+    answerEarly(request.responder, problemReply(counted), declaredBytes)
+  }
+
   /** Takes a batch of an import, which is copied at once. Without room it gets `busy`. */
   submit(target: IngestTarget, body: Uint8Array, sink: BatchSink): void {
     const readsRequest = target.sender !== undefined && target.sender.columns.length > 0
@@ -109,6 +168,7 @@ export class Ingest {
 
   tick(nowMs: number): void {
     this.bodies.tick(nowMs)
+    this.rejected.tick(nowMs)
     if (this.#memtableFullSinceMs === undefined) return
     if (this.#deps.room()) this.#schedule()
     else if (this.#memtableFullSinceMs + this.#waitMsMax <= nowMs) this.#refuseReady()
@@ -132,6 +192,14 @@ export class Ingest {
 
   #ready(request: IngestRequest): void {
     const slab = must(request.slab, 'the slab of a ready body')
+    const { refused } = request.admission
+    if (refused !== undefined) {
+      const text = Buffer.from(slab.bytes.subarray(request.offset, request.offset + request.bytes))
+      this.slabs.release(slab)
+      this.#keepRefused(request.admission, request.receivedAtUs, text)
+      this.#send(request, answerRefusal(refused.refusal))
+      return
+    }
     weigh(request)
     slab.ready.push(request)
     slab.readyBytes += request.bytesMax
@@ -155,7 +223,9 @@ export class Ingest {
     const waiting: Slab<IngestRequest>[] = []
     while (this.#queue.length > 0 && this.#mayRun()) {
       const slab = must(this.#queue.shift(), 'a slab with ready requests')
-      const batch = this.#isGathering(slab) ? undefined : takeBatch(slab)
+      const batch = this.#isGathering(slab)
+        ? undefined
+        : takeBatch(slab, target => this.rejected.grant(target))
       if (batch === undefined) {
         waiting.push(slab)
         continue
@@ -194,6 +264,7 @@ export class Ingest {
       batchBytes = result.batches.reduce((sum, part) => sum + part.batch.byteLength, 0)
       this.#batchBytes += batchBytes
       this.#schedule() // the next task is parsed while this one is synced, so the log never waits
+      for (const [group, rows] of result.rejected) this.rejected.keep(batch.task.groups[group]!.pool, rows)
       const live = this.#liveGroups(batch)
       const commit = commitBatchOf(batch, result, live)
       const committed = commit.records > 0 ? this.#deps.commit(commit) : undefined
@@ -274,7 +345,10 @@ export class Ingest {
     this.#rate.pay(target.poolNumber, answer.accepted + answer.rejected)
     this.#deps.meter.bodyBytes(request.bytes)
     this.#deps.meter.events(target.poolId, answer.accepted, answer.rejectedBy)
-    if (answer.refusal !== undefined) this.#deps.meter.refused(answer.refusal.code)
+    // A refusal of the head was counted when the head came.
+    const isCounted = request.admission.refused !== undefined
+    if (request.sink === undefined && !isCounted) this.rejected.note(target, answer)
+    if (answer.refusal !== undefined && !isCounted) this.#deps.meter.refused(answer.refusal.code)
     if (answer.refusal?.status === 401) this.#deps.meter.signatureRefused(target.poolId, answer.refusal.code)
     if (request.sink !== undefined) request.sink.answered(answer)
     else request.responder.send(request.admission.cors ? withCors(answer.reply) : answer.reply)
@@ -295,17 +369,5 @@ function beginGroups({ pools, requests, groupOf, task }: Batch): () => void {
     isSequenced = true
     for (const pool of pools) pool.sequenced()
     for (const [row, { sink }] of requests.entries()) sink?.sequenced(task.groups[groupOf[row]!]!.version)
-  }
-}
-
-function refuseBody(deps: ApiDeps) {
-  return (request: IngestRequest, refusal: Refusal): void => {
-    deps.meter.refused(refusal.code)
-    // Every answer to a body that was read has the counts.
-    const counts = request.complete ? rejectedHeaders(0) : {}
-    const { cors, declaredBytes } = request.admission
-    const counted = { ...refusal, headers: { ...counts, ...refusal.headers, ...(cors ? CORS_HEADERS : {}) } }
-    if (request.sink !== undefined) request.sink.answered(answerRefusal(counted))
-    else answerEarly(request.responder, problemReply(counted), declaredBytes)
   }
 }

@@ -128,6 +128,12 @@ export function readHead(
   return { ...withContext, received }
 }
 
+/** The context of a request to a source; undefined where no column reads it, or it is too large. */
+export function readContext(head: RequestHead, sender: Sender, subpath: string): Uint8Array | undefined {
+  const context = contextOf(head, sender, headersOf(head, sender.headers), subpath)
+  return context instanceof Uint8Array ? context : undefined
+}
+
 interface FoundHeader {
   readonly first: string
   isRepeated: boolean

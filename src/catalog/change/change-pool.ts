@@ -132,6 +132,11 @@ export function modifyPool(which: IdOrName, input: PoolChange, by: string): Deci
 /** A webhook source goes with its pool: it can get no other one, and clients wait for its end. */
 export function deletePool(which: IdOrName): Decide<string | null> {
   return changing('pools', which, (pool, memory, nowMs) => {
+    if (pool.builtIn !== undefined)
+      return {
+        badRequest:
+          'The Data Pool of rejected events belongs to the server and cannot be deleted. With rejectedEvents: COUNT the rejected events of a webhook are only counted.',
+      }
     const { puts, removes } = poolRemoval(memory, pool, nowMs)
     const source = memory.sources.get(pool.dataSourceId)
     const own = source?.kind === 'WEBHOOK' ? [keys.source(source.id)] : []
@@ -170,7 +175,7 @@ function columnsOf(input: NewPool, source: DataSource): readonly ColumnInput[] |
 }
 
 /** The one source of pools that name no source. Its document is made with the first such pool. */
-function internalSource(memory: Memory, by: string, nowMs: number): DataSource {
+export function internalSource(memory: Memory, by: string, nowMs: number): DataSource {
   const found = memory.sources.all().find(({ kind }) => kind === 'INTERNAL')
   if (found !== undefined) return found
   return {

@@ -118,6 +118,7 @@ export function makeWebhookSource(
       tableSettings: checked.tableSettings,
     },
     ...(sender === null ? {} : { sender }),
+    ...(input.rejectedEvents === 'COUNT' ? { rejectedEvents: 'COUNT' } : {}),
   }
   return { target: { pool, source }, puts: [[keys.source(source.id), source], ...puts] }
 }
@@ -179,11 +180,14 @@ function otherKind(source: DataSource, kind: SourceKind): string {
 function changeOf(source: DataSource, input: SourceChange, nowMs: number): Partial<DataSource> {
   const { basicAuth, basicAuthEnabled, tables, settings } = input
   const given = Object.entries(settings ?? {}).filter(([, value]) => value !== null && value !== undefined)
+  const present = source.rejectedEvents ?? 'KEEP'
+  const rejectedEvents = input.rejectedEvents ?? present
   return {
     ...renamed(source, input),
     basicAuth: basicAuthEnabled === false ? null : (basicAuthOf(basicAuth) ?? source.basicAuth),
     tables: tables?.map(table => tableOf(table, source.tables, nowMs)) ?? source.tables,
     settings: { ...source.settings, ...Object.fromEntries(given) },
+    ...(rejectedEvents === present ? {} : { rejectedEvents }),
   }
 }
 

@@ -70,6 +70,8 @@ export interface SenderGiven {
   readonly signatureEnabled?: boolean | null | undefined
   readonly preset?: string | null | undefined
   readonly verifyToken?: string | null | undefined
+  /** KEEP, the default, or COUNT. */
+  readonly rejectedEvents?: 'KEEP' | 'COUNT' | null | undefined
 }
 
 /** Absent, null and "" all mean that the field was not given. */

@@ -136,6 +136,8 @@ export interface DataSource extends Common {
   readonly webhook: WebhookSettings | null
   /** Sealed on disk. Absent in the documents of earlier versions, and for kinds but WEBHOOK. */
   readonly sender?: SenderSettings | null
+  /** Whether rejected events are kept (rejected-pool.ts) or only counted. Absent: KEEP. */
+  readonly rejectedEvents?: 'KEEP' | 'COUNT'
   readonly tables: readonly SourceTable[]
   /** The other connection settings of a kind that Weir does not connect to, as given. */
   readonly settings: Readonly<Record<string, unknown>>
@@ -177,6 +179,8 @@ export interface Pool extends Common, Columns {
   readonly tableSettings: TableSettings | null
   /** The interval of syncing where one was given. Weir shows it and syncs nothing. */
   readonly syncInterval?: string
+  /** The server itself writes the pool (rejected-pool.ts). It is not deleted. */
+  readonly builtIn?: 'REJECTED_EVENTS'
 }
 
 /** The current schema version of a pool. Its document has an older name for it. */

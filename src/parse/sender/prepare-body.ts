@@ -31,7 +31,7 @@ export function prepareBody(
       ? undefined
       : verifySignature(settings, signature.head, body)
   if (error !== undefined) return refuseBody(error, SIGNATURE_MESSAGES[error], 401)
-  const decoded = decode(body, encoding, unzstd)
+  const decoded = decodeBody(body, encoding, unzstd)
   if (!isBytes(decoded)) return decoded
   for (const kind of handshakes?.kinds ?? []) {
     const secret = () =>
@@ -67,7 +67,8 @@ function settingsOf(json: string): SignatureSettings {
   return settings
 }
 
-function decode(
+/** The bytes of a body before they were compressed. */
+export function decodeBody(
   body: Uint8Array,
   encoding: Received['encoding'],
   unzstd: Unzstd | undefined,

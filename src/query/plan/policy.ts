@@ -9,7 +9,7 @@
  * visible columns of the visible rows. So a kind of question cannot forget it, and no condition of
  * the question can weaken it, or run on a row that it hides (duckdb/live-rows.ts).
  */
-import type { AccessPolicy } from '../../catalog/documents/model.ts'
+import type { AccessPolicy, Pool } from '../../catalog/documents/model.ts'
 import type { PoolSchema } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
 import { checkCondition, type PolicyValue } from '../expression/check.ts'
@@ -61,13 +61,16 @@ export type Access = { readonly policy: RowPolicy | null } | { readonly forbidde
 /**
  * @param assigned the policy that is assigned to the application on this pool
  * @param values the `policy_values` of its token
+ * @param isAdmin the caller has the scope `admin`, by which it sees a built-in pool without a policy
  */
 export function accessOf(
-  pool: { readonly accessControlEnabled: boolean },
+  pool: Pick<Pool, 'accessControlEnabled'> & { readonly builtIn?: Pool['builtIn'] },
   assigned: Pick<AccessPolicy, 'columns' | 'rows' | 'filterSql'> | undefined,
   values: Readonly<Record<string, unknown>> | undefined,
+  isAdmin: boolean,
 ): Access {
   if (!pool.accessControlEnabled) return { policy: null }
+  if (pool.builtIn !== undefined && assigned === undefined && isAdmin) return { policy: null }
   if (assigned === undefined)
     return { forbidden: 'the pool has access control and no Data Pool Access Policy is assigned' }
   const { columns, rows, filterSql } = assigned

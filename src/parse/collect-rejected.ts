@@ -1,0 +1,137 @@
+/**
+ * Finds what a parse task refused, with its reasons and its texts (rejected-rows.ts). It looks only
+ * at requests with a refusal, so accepted ones cost nothing more.
+ */
+import type { PoolSchema } from '../format/schema.ts'
+import { DOCUMENT, describeDocument, describeEventError } from './event-error.ts'
+import { ERROR_WORDS, FLAG, OUTCOME, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from './kernel.ts'
+import type { ParseTask, ParseTaskGroup } from './parse-task.ts'
+import { elementsOf, type Rejected, type RejectedRows, RejectedWriter } from './rejected-rows.ts'
+import type { BodyFormat } from './sender/body-format.ts'
+import { decodeBody } from './sender/prepare-body.ts'
+import type { EarlyAnswer } from './sender/received.ts'
+import type { Unzstd } from './sender/unzstd.ts'
+
+/** The result of a task, and its memory. */
+interface TaskMemory {
+  readonly outcomes: Int32Array
+  /** Sorted by request, then event. */
+  readonly errors: Int32Array
+  readonly early: ReadonlyMap<number, EarlyAnswer>
+  readonly table: Float64Array
+  readonly received: ParseTask['received']
+  readonly unzstd: Unzstd | undefined
+  /** The JSON document of a request; its body as it came where no document was made of it. */
+  documentOf(request: number): Uint8Array
+  contextOf(request: number): Uint8Array
+}
+
+/** How the texts of documents are written, whatever their requests were. */
+const JSON_TYPE = 'application/json'
+const TYPES: Readonly<Record<BodyFormat, string>> = {
+  JSON: JSON_TYPE,
+  NDJSON: 'application/x-ndjson',
+  FORM: 'application/x-www-form-urlencoded',
+  TEXT: 'text/plain',
+}
+
+/** A valid event that was refused because another one of its request was not. */
+const REFUSED_WITH_OTHERS = {
+  code: 'refused_with_others',
+  column: null,
+  message: 'another event of the request is invalid, and the request asked for all or none',
+}
+
+/** The rows of a group with a grant; undefined where nothing was refused. */
+export function collectRejected(
+  { from, to, rejected: grant }: ParseTaskGroup,
+  schema: PoolSchema,
+  memory: TaskMemory,
+): RejectedRows | undefined {
+  if (grant === undefined) return undefined
+  let writer: RejectedWriter | undefined
+  let error = 0
+  const { errors, outcomes } = memory
+  while (error < errors.length && errors[error]! < from) error += ERROR_WORDS
+  for (let request = from; request < to; request += 1) {
+    const first = error
+    while (errors[error] === request) error += ERROR_WORDS
+    const document = outcomes[request * OUTCOME_WORDS + OUTCOME.document]!
+    if (document === DOCUMENT.ok && first === error) continue
+    if ((memory.table[request * REQUEST_WORDS + REQUEST.flags]! & FLAG.keeps) === 0) continue
+    writer ??= new RejectedWriter(grant)
+    const own = errors.subarray(first, error)
+    if (document === DOCUMENT.ok) addEvents(writer, request, own, schema, memory)
+    else addRequest(writer, request, document, own, memory)
+  }
+  return writer?.end()
+}
+
+/** The row of a request that was refused as a whole. */
+function addRequest(
+  writer: RejectedWriter,
+  request: number,
+  document: number,
+  errors: Int32Array,
+  memory: TaskMemory,
+): void {
+  const early = memory.early.get(request)
+  // A handshake is not refused, and nobody knows who sent a request with a wrong signature.
+  if (early !== undefined && ('contentType' in early || early.status === 401)) return
+  const [, event, word, byte] = errors
+  const broken = word === undefined ? undefined : { event: event!, word, byte: byte! }
+  const { code, message } = early ?? describeDocument(document, broken)
+  const received = memory.received?.get(request)
+  const body = memory.documentOf(request)
+  const decoded = early && received ? decodeBody(body, received.encoding, memory.unzstd) : body
+  writer.add({
+    ...commonOf(request, memory),
+    index: null,
+    code,
+    column: null,
+    message,
+    contentType: early && received ? TYPES[received.format] : JSON_TYPE,
+    text: decoded instanceof Uint8Array ? decoded : undefined,
+  })
+}
+
+/** The rows of the refused events of a request. */
+function addEvents(
+  writer: RejectedWriter,
+  request: number,
+  errors: Int32Array,
+  schema: PoolSchema,
+  memory: TaskMemory,
+): void {
+  const { outcomes, table } = memory
+  const at = request * OUTCOME_WORDS
+  const isWhole = (table[request * REQUEST_WORDS + REQUEST.flags]! & FLAG.all_or_nothing) !== 0
+  const words = new Map<number, readonly [word: number, column: number]>()
+  // Only the first error of an event counts.
+  for (let error = 0; error < errors.length; error += ERROR_WORDS) {
+    const event = errors[error + 1]!
+    if (!words.has(event)) words.set(event, [errors[error + 2]!, errors[error + 3]!])
+  }
+  const rows = isWhole ? outcomes[at + OUTCOME.events]! : words.size
+  if (!writer.hasRoom) {
+    writer.leaveOut(rows)
+    return
+  }
+  const common = commonOf(request, memory)
+  let index = -1
+  for (const text of elementsOf(memory.documentOf(request))) {
+    index += 1
+    const error = words.get(index)
+    if (error === undefined && !isWhole) continue
+    const reason = error === undefined ? REFUSED_WITH_OTHERS : describeEventError(schema, ...error)
+    writer.add({ ...common, ...reason, index, contentType: JSON_TYPE, text })
+  }
+}
+
+function commonOf(
+  request: number,
+  { table, contextOf }: TaskMemory,
+): Pick<Rejected, 'receivedAtUs' | 'context'> {
+  const receivedAtUs = table[request * REQUEST_WORDS + REQUEST.receivedAtUs]!
+  return { receivedAtUs, context: contextOf(request) }
+}
