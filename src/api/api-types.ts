@@ -10,6 +10,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { BasicAuth } from '../catalog/documents/model.ts'
 import type { BatchBuffer } from '../format/batch-layout.ts'
 import type { RequestKind } from '../format/schema.ts'
+import type { ReplayPort } from '../jobs/replay-rejected.ts'
 import type { Jobs } from '../jobs/run-jobs.ts'
 import type { Span } from '../log/log-types.ts'
 import type { ParseResult, ParseTask } from '../parse/parse-task.ts'
@@ -229,6 +230,8 @@ interface ApiStats {
 export interface Api {
   readonly host: string
   readonly port: number
+  /** The way of rejected events into their pools again. */
+  readonly replay: ReplayPort
   stats(): ApiStats
   /** Answers what is in flight, then closes. False where the deadline passed first. */
   stop(deadlineMs: number): Promise<boolean>

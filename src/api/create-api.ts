@@ -21,6 +21,7 @@ import { admit, admitRefused, isReadable, RateLimit } from './ingest/admission.t
 import { Tarpit } from './ingest/guess-tarpit.ts'
 import type { HeadHandshake } from './ingest/handshakes.ts'
 import { Ingest } from './ingest/ingest.ts'
+import { replayPort } from './ingest/replay-port.ts'
 import { shown } from './parameters.ts'
 import { problemReply, refusalOfError, refuse } from './problem.ts'
 import { QUERY_PATH } from './query-route.ts'
@@ -61,6 +62,7 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
     return {
       host,
       port: listening.port,
+      replay: replayPort({ catalog: deps.imports.catalog, api: deps, ingest, rate }),
       stats: () => ({
         open: connections.open,
         waitingRequests: ingest.bodies.waiting.length,

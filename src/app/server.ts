@@ -23,6 +23,7 @@ import { openStages, rebuiltNotes, type Stages } from '../database/stages.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
 import { addColumnRunner } from '../jobs/add-column.ts'
 import { endImports, importRunner } from '../jobs/end-imports.ts'
+import { replayRunner } from '../jobs/replay-rejected.ts'
 import { reservationsOf, rewriteRunner } from '../jobs/rewrite-rows.ts'
 import { Jobs } from '../jobs/run-jobs.ts'
 import type { Commit } from '../log/commit-log.ts'
@@ -32,6 +33,7 @@ import { sweepCopies } from '../query/copy-rows.ts'
 import { EngineClient } from '../query/duckdb/engine-client.ts'
 import { Backups } from '../tools/backup/backup-client.ts'
 import { localUrl } from '../util/addresses.ts'
+import { Unavailable } from '../util/errors.ts'
 import { BODY_BYTES_MAX, CLIENT_SECRET_CHARACTERS_MIN, QUERY_NICE } from '../util/limits.ts'
 import { checkInstalled } from '../util/load-package.ts'
 import { kernelNote } from '../util/native.ts'
@@ -81,7 +83,8 @@ export async function openServer(start: ServerStart): Promise<Running> {
   const webhookUrl = (webhookId: string) => `${publicUrl}/v1/${webhookId}`
   const append = pools.append.bind(pools)
   ingest = wireIngest({ catalog, commit, received: stages.received, append, webhookUrl })
-  const jobs = makeJobs(start, stages, engine, ingest.cutOver)
+  let api: Api | undefined
+  const jobs = makeJobs(start, stages, engine, ingest.cutOver, () => api)
   await endImports(stages)
   jobs.start() // before a request can create one
   const server: Server = { ...stages, commit, backups, jobs, engine, exportThread, paths }
@@ -94,22 +97,23 @@ export async function openServer(start: ServerStart): Promise<Running> {
   commit.onState = state => {
     health.log = state
   }
-  const api = await listen(start, server, ingest, health, webhookUrl)
-  if (publicUrl === '') publicUrl = localUrl(config.host, api.port)
-  watchQueues(server, api)
+  const listening = await listen(start, server, ingest, health, webhookUrl)
+  api = listening
+  if (publicUrl === '') publicUrl = localUrl(config.host, listening.port)
+  watchQueues(server, listening)
   watchApplications(metrics, engine, catalog)
   watchJobs(metrics, catalog)
   void sweep(server)
   setTimeout(() => engine.warm(), ENGINE_WARM_MS).unref()
   return {
-    url: localUrl(config.host, api.port),
+    url: localUrl(config.host, listening.port),
     opened,
     notes: [
       `${kernelNote(kernel, config.kernel)}, durability ${config.durability}`,
       start.http.note,
       ...notesOf(opened, index, log.summary),
     ],
-    stop: () => stopServer(server, api, health),
+    stop: () => stopServer(server, listening, health),
   }
 }
 
@@ -119,6 +123,7 @@ function makeJobs(
   { catalog, pools, metrics }: Stages,
   engine: EngineClient,
   cutOver: ReturnType<typeof wireIngest>['cutOver'],
+  apiNow: () => Pick<Api, 'replay'> | undefined,
 ): Jobs {
   for (const { poolId, below } of reservationsOf(catalog.read.jobs.all())) {
     const pool = catalog.pool(poolId)
@@ -142,8 +147,27 @@ function makeJobs(
     DELETE_RECORDS: rewrite,
     UPDATE_RECORDS: rewrite,
     IMPORT: importRunner({ catalog }),
+    REPLAY_REJECTED: replayRunner({
+      catalog,
+      reading: readingOf(pools, engine, metrics),
+      // Jobs that go on begin before the server listens.
+      port: () => {
+        const api = apiNow()
+        if (api === undefined) throw new Unavailable('starting', 'the server does not listen yet')
+        return api.replay
+      },
+    }),
   }
   return new Jobs({ memory: catalog.read, runners, onFatal })
+}
+
+function readingOf(pools: Stages['pools'], engine: EngineClient, metrics: Stages['metrics']): QuestionDeps {
+  return {
+    makeVisible: pool => pools.makeVisible(pool),
+    snapshot: pool => pools.manifest.snapshot(pool),
+    engine,
+    onQuery: metrics.query,
+  }
 }
 
 function makeEngine(
@@ -174,12 +198,7 @@ async function listen(
 ): Promise<Api> {
   const { catalog, pools, parse, engine, metrics, exportThread, jobs, paths } = server
   const { verify, token } = createTokens(catalog)
-  const reading: QuestionDeps = {
-    makeVisible: pool => pools.makeVisible(pool),
-    snapshot: pool => pools.manifest.snapshot(pool),
-    engine,
-    onQuery: metrics.query,
-  }
+  const reading = readingOf(pools, engine, metrics)
   const graphql = createGraphql({
     catalog,
     jobs,

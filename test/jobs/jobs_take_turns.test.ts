@@ -46,7 +46,7 @@ function harness({ found = [], retryMs = 1 }: { found?: readonly Job[]; retryMs?
   }
   const jobs = new Jobs({
     memory: { jobs: collection, pools },
-    runners: { ADD_COLUMN: run, DELETE_RECORDS: run, UPDATE_RECORDS: run, IMPORT: run },
+    runners: { ADD_COLUMN: run, DELETE_RECORDS: run, UPDATE_RECORDS: run, IMPORT: run, REPLAY_REJECTED: run },
     onFatal: error => void fatal.push(error),
     retryMs,
   })

@@ -36,6 +36,7 @@ export type ObjectKind =
   | 'Materialized View'
   | 'Metric'
   | 'Policy'
+  | 'Replay Rejected Events Job'
   | 'Sync'
   | 'Table'
   | 'Update Data Pool Records Job'

@@ -31,6 +31,7 @@ import {
   deletionJobFields,
   jobMutations,
   jobQueries,
+  replayJobFields,
   updateJobFields,
 } from './resolve-job.ts'
 import { dimensionFields, metricFields, metricMutations, metricQueries } from './resolve-metric.ts'
@@ -108,6 +109,7 @@ const resolvers: Resolvers = {
   DataPoolAccessPolicy: { ...owner, ...policyFields },
   DataSource: { ...owner, ...sourceFields },
   DeletionJob: { ...owner, ...deletionJobFields },
+  ReplayRejectedEventsJob: { ...owner, ...replayJobFields },
   Dimension: dimensionFields,
   DimensionStatistics: statisticsFields,
   Environment: { account: owner.account },

@@ -11,6 +11,7 @@ import type {
   Environment,
   Metric,
   Pool,
+  ReplayJob,
   RewriteJob,
   SourceTable,
 } from '../../catalog/documents/model.ts'
@@ -44,6 +45,7 @@ export interface Parents {
   readonly DataPoolAccessPolicy: AccessPolicy
   readonly DataSource: DataSource
   readonly DeletionJob: RewriteJob
+  readonly ReplayRejectedEventsJob: ReplayJob
   readonly Dimension: DimensionOfPool
   readonly DimensionStatistics: StatisticsOfColumn
   readonly Environment: Environment

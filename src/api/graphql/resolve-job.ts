@@ -4,8 +4,10 @@
  */
 import { createAddColumnJob } from '../../catalog/change/change-add-column.ts'
 import { cancelJob } from '../../catalog/change/change-job.ts'
+import { createReplayJob } from '../../catalog/change/change-replay.ts'
 import { createRewriteJob, setProblem } from '../../catalog/change/change-rewrite.ts'
-import type { AddColumnJob, Job, Pool, RewriteJob } from '../../catalog/documents/model.ts'
+import type { AddColumnJob, Job, Pool, ReplayJob, RewriteJob } from '../../catalog/documents/model.ts'
+import { rejectedPool } from '../../catalog/rejected-pool.ts'
 import { isGivenText } from '../../query/plan/plan-context.ts'
 import type { Filter } from '../../query/plan/where.ts'
 import { change, found, poolNamed } from './changes.ts'
@@ -27,7 +29,11 @@ function jobOfKind<Kind extends Job['kind']>({ deps }: Context, id: string, kind
   return found(job === undefined ? undefined : jobsOfKind([job], kind)[0], name)
 }
 
-type JobName = 'Add Column To Data Pool Job' | 'Deletion Job' | 'Update Data Pool Records Job'
+type JobName =
+  | 'Add Column To Data Pool Job'
+  | 'Deletion Job'
+  | 'Replay Rejected Events Job'
+  | 'Update Data Pool Records Job'
 
 function pageInStatus<Kind extends Job['kind']>(
   kind: Kind,
@@ -58,6 +64,8 @@ export const jobQueries = {
     jobOfKind(context, id, 'ADD_COLUMN', 'Add Column To Data Pool Job'),
   addColumnToDataPoolJobByStatus: (_, args, context) => pageInStatus('ADD_COLUMN', args, context),
   deletionJob: (_, { id }, context) => jobOfKind(context, id, 'DELETE_RECORDS', 'Deletion Job'),
+  replayRejectedEventsJob: (_, { id }, context) =>
+    jobOfKind(context, id, 'REPLAY_REJECTED', 'Replay Rejected Events Job'),
   updateDataPoolRecordsJob: (_, { id }, context) =>
     jobOfKind(context, id, 'UPDATE_RECORDS', 'Update Data Pool Records Job'),
   updateDataPoolRecordsJobByStatus: (_, args, context) => pageInStatus('UPDATE_RECORDS', args, context),
@@ -99,6 +107,27 @@ async function createRewrite(
   return job
 }
 
+/** The filters are those of a question about the pool of rejected events, so they are checked as one. */
+async function createReplay(
+  { dataPool, rejectedBy, filters, filterSql }: Inputs['CreateReplayRejectedEventsJobInput'],
+  context: Context,
+): Promise<ReplayJob> {
+  const { deps, budget } = context
+  const pool = poolNamed(dataPool, context)
+  const by = rejectedBy ? (deps.catalog.read.pools.find(rejectedBy)?.id ?? rejectedBy) : pool.id
+  const given = { rejectedBy: by, filters: storedFilters(filters) ?? [], filterSql: filterSql ?? null }
+  budget.query(given)
+  const rejected = found(rejectedPool(deps.catalog.read), 'Data Pool')
+  const schema = deps.catalog.read.currentSchema(rejected)
+  const rows = { filters: given.filters as readonly Filter[], filterSql: given.filterSql, set: [] }
+  const refused = await deps.query.checkRowChanges(schema, rows, parserOf(context))
+  if (refused !== undefined) throw badRequest(refused.badRequest)
+  const asked = { ...given, dataPool: pool.id }
+  const job = await change(context, caller => createReplayJob(asked, caller), 'Data Pool')
+  deps.jobs.created(job)
+  return job
+}
+
 export const jobMutations = {
   createAddColumnToDataPoolJob: async (_, { input }, context) => {
     const dataPool = poolNamed(input.dataPool, context).id
@@ -110,6 +139,9 @@ export const jobMutations = {
   requestDelete: (_, { input }, context) => createDeletion(input, context),
   createUpdateDataPoolRecordsJob: async (_, { input }, context) => ({
     job: await createRewrite('UPDATE_RECORDS', input, context),
+  }),
+  createReplayRejectedEventsJob: async (_, { input }, context) => ({
+    job: await createReplay(input, context),
   }),
   cancelJob: async (_, { id }, context) => {
     const job = await change(context, by => cancelJob(id, by), 'Job')
@@ -140,6 +172,18 @@ export const addColumnJobFields: Omit<Resolvers['AddColumnToDataPoolJob'], 'acco
   columnType: ({ input }) => input.columnType as 'CLICKHOUSE',
   columnClickHouseType: ({ input }) => input.columnClickHouseType,
   jsonProperty: ({ input }) => input.jsonProperty,
+}
+
+export const replayJobFields: Omit<Resolvers['ReplayRejectedEventsJob'], 'account' | 'environment'> = {
+  ...jobFields,
+  filters: ({ input }) => shownFilters(input.filters),
+  filterSql: ({ input }) => input.filterSql,
+  rejectedBy: ({ input }) => input.rejectedBy,
+  total: ({ done }) => done.total,
+  accepted: ({ done }) => done.accepted,
+  refused: ({ done }) => done.refused,
+  truncated: ({ done }) => done.truncated,
+  firstRefusal: ({ done }) => done.firstRefusal?.message ?? null,
 }
 
 export const deletionJobFields: Omit<Resolvers['DeletionJob'], 'account' | 'environment'> = {

@@ -161,9 +161,13 @@ export class Ingest {
   /** Takes a batch of an import, which is copied at once. Without room it gets `busy`. */
   submit(target: IngestTarget, body: Uint8Array, sink: BatchSink): void {
     const readsRequest = target.sender !== undefined && target.sender.columns.length > 0
-    const context = readsRequest ? { context: IN_PROPERTIES } : {}
-    const admission: Admission = { target, ...BATCH, declaredBytes: body.byteLength, ...context }
-    this.bodies.chunk(new IngestRequest(admission, NO_SOCKET, sink), body, true)
+    this.post({ target, ...BATCH, ...(readsRequest ? { context: IN_PROPERTIES } : {}) }, body, sink)
+  }
+
+  /** Takes a request of the server itself, which is copied at once. Without room it gets `busy`. */
+  post(admission: Omit<Admission, 'declaredBytes'>, body: Uint8Array, sink: BatchSink): void {
+    const whole = { ...admission, declaredBytes: body.byteLength }
+    this.bodies.chunk(new IngestRequest(whole, NO_SOCKET, sink), body, true)
   }
 
   tick(nowMs: number): void {

@@ -235,13 +235,14 @@ export type Environment = Common
 export const JOB_STATUSES = ['CREATED', 'IN_PROGRESS', 'SUCCEEDED', 'FAILED'] as const
 export type JobStatus = (typeof JOB_STATUSES)[number]
 
-export type Job = AddColumnJob | RewriteJob | ImportJob
+export type Job = AddColumnJob | RewriteJob | ImportJob | ReplayJob
 
 /** Every kind of job, as people read it. */
 export const JOB_KINDS: Readonly<Record<Job['kind'], string>> = {
   ADD_COLUMN: 'add column',
   DELETE_RECORDS: 'delete records',
   IMPORT: 'import',
+  REPLAY_REJECTED: 'replay of rejected events',
   UPDATE_RECORDS: 'update records',
 }
 
@@ -324,6 +325,41 @@ export interface ImportProgress {
   readonly durableRows: number
   /** Bytes of the file up to the last of them; null where the body was decoded. */
   readonly durableBytes: number | null
+}
+
+/** Takes rejected events into its pool (jobs/replay-rejected.ts). */
+export interface ReplayJob extends JobCommon {
+  readonly kind: 'REPLAY_REJECTED'
+  readonly input: ReplayInput
+  /** The id of the last rejected event that it looks at; "" before it started, or for none. */
+  readonly lastId: string
+  readonly done: ReplayProgress
+  /** A caller has cancelled it. It ends after the page that it is at. */
+  readonly isCancelled: boolean
+}
+
+/** The rejected events of one pool, with conditions on their rows. */
+export interface ReplayInput {
+  /** The id of the pool that refused them, which may be another one, or deleted. */
+  readonly rejectedBy: string
+  readonly filters: readonly StoredFilter[]
+  readonly filterSql: string | null
+}
+
+export interface ReplayProgress {
+  /** Rejected events that the job looks at. */
+  readonly total: number
+  /** Stored now, and no rejected events any more. */
+  readonly accepted: number
+  /** Refused again. They stay as they are. */
+  readonly refused: number
+  /** Left out, because not all of their text was kept. */
+  readonly truncated: number
+  readonly firstRefusal: { readonly code: string; readonly message: string } | null
+  /** The id of the last rejected event that was looked at; "" before the first. */
+  readonly position: string
+  /** Accepted ones up to there, which may still be rejected events: their removal is due. */
+  readonly removing: readonly string[]
 }
 
 export interface AddColumnInput {
