@@ -192,6 +192,19 @@ export const COMMANDS: readonly Command[] = [
     run: async input => (await import('../tools/sources.ts')).sources(input),
   },
   {
+    name: 'rejected',
+    positionals: ['<pool>'],
+    flags: [
+      { flag: 'replay', value: '', why: 'takes the rejected events in again, and waits for the end' },
+      { flag: 'where', value: 'SQL', why: 'replays those that match, as "code = \'wrong_type\'"' },
+      { flag: 'into', value: 'pool', why: 'replays into this pool; default the one that refused them' },
+      URL_FLAG('the running server; default http://127.0.0.1:8420'),
+      JSON_FLAG,
+    ],
+    why: 'lists what a pool refused by reason, from a running server',
+    run: async input => (await import('../tools/rejected.ts')).rejected(input),
+  },
+  {
     name: 'jobs',
     positionals: ['[pool]'],
     flags: [

@@ -17,7 +17,7 @@ import { CannotRun } from '../util/errors.ts'
 import { IMPORT_ERRORS_DEFAULT, IMPORT_ERRORS_MAX, MiB } from '../util/limits.ts'
 import { note, printable, say } from '../util/say.ts'
 import { withProgress } from './progress.ts'
-import { authorizationOf, baseOf } from './running-server.ts'
+import { authorizationOf, baseOf, DEFAULT_URL } from './running-server.ts'
 import { countText } from './text-tables.ts'
 import {
   type ImportAnswer,
@@ -35,8 +35,6 @@ const IMPORT_WAIT_MS_MIN = 500
 const IMPORT_WAIT_MS_MAX = 15_000
 /** Bytes at the beginning and at the end of a file that tell it from others. */
 const FINGERPRINT_BYTES = 1 * MiB
-
-const DEFAULT_URL = 'http://127.0.0.1:8420'
 
 interface Options {
   readonly server: Server

@@ -8,6 +8,9 @@ import { disk, readFile } from '../util/disk.ts'
 import { CannotRun } from '../util/errors.ts'
 import { pathsOf } from '../util/paths.ts'
 
+/** Where a server listens by default, for commands that always need one. */
+export const DEFAULT_URL = 'http://127.0.0.1:8420'
+
 /**
  * Posts JSON to the server at `url`. Resolves with its answer of status 200.
  * @param what the request in the message of a refusal, such as `the backup`

@@ -4,6 +4,7 @@
  */
 import { createPool, deletePool, modifyPool, type NewPool } from '../../catalog/change/change-pool.ts'
 import type { Pool } from '../../catalog/documents/model.ts'
+import { rejectedPool } from '../../catalog/rejected-pool.ts'
 import { RECEIVED_AT } from '../../format/schema.ts'
 import { change, find, found, lookups, poolNamed, removing } from './changes.ts'
 import { type Context, requireScope } from './context.ts'
@@ -30,6 +31,7 @@ const pools = lookups('Data Pool', read => read.pools)
 export const poolQueries = {
   dataPool: pools.byId,
   dataPoolByName: pools.byName,
+  rejectedEventsDataPool: (_, __, { deps }) => found(rejectedPool(deps.catalog.read), 'Data Pool'),
   dataPools: pools.page,
 } satisfies Partial<Resolvers['Query']>
 

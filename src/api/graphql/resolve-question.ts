@@ -11,7 +11,7 @@ import { leaderboard } from '../../query/plan/leaderboard.ts'
 import { type FindMetric, ownFilters } from '../../query/plan/metric.ts'
 import { metricReport } from '../../query/plan/metric-report.ts'
 import { percentile } from '../../query/plan/percentile.ts'
-import { accessOf, type LimitedPool } from '../../query/plan/policy.ts'
+import { type Access, accessOf, type LimitedPool } from '../../query/plan/policy.ts'
 import {
   type Askable,
   isGiven,
@@ -82,15 +82,27 @@ export function readerOf({ caller, slices, gone }: Context): Reader {
 }
 
 /** A pool with the policy that limits the caller. Throws FORBIDDEN by the pool's access control. */
-export function limitedPool(pool: Pool, { deps, caller }: Context): LimitedPool {
-  const { applicationId, policyValues, scopes } = caller
-  const { read } = deps.catalog
-  const access = accessOf(pool, read.policyOf(pool.id, applicationId), policyValues, scopes.has('admin'))
+export function limitedPool(pool: Pool, context: Context): LimitedPool {
+  const access = accessTo(pool, context)
+  const { read } = context.deps.catalog
   if ('policy' in access) return { schema: read.currentSchema(pool), policy: access.policy }
   throw failure(
     'FORBIDDEN',
-    `Application ${applicationId} is not allowed to query Data Pool ${pool.id}, because ${access.forbidden}`,
+    `Application ${context.caller.applicationId} is not allowed to query Data Pool ${pool.id}, because ${access.forbidden}`,
   )
+}
+
+/** True for a pool of which a statement of SQL does not even say to the caller that it is there. */
+export function isHidden(pool: Pool, context: Context): boolean {
+  const { deps, caller } = context
+  const isAssigned = deps.catalog.read.policyOf(pool.id, caller.applicationId) !== undefined
+  return !isAssigned && 'forbidden' in accessTo(pool, context)
+}
+
+function accessTo(pool: Pool, { deps, caller }: Context): Access {
+  const { applicationId, policyValues, scopes } = caller
+  const assigned = deps.catalog.read.policyOf(pool.id, applicationId)
+  return accessOf(pool, assigned, policyValues, scopes.has('admin'))
 }
 
 /** A pool deleted meanwhile is NOT_FOUND, whatever error the query met. */

@@ -10,7 +10,7 @@ import type { SqlDialect } from '../../query/sql/check-statement.ts'
 import { readClickHouseNames, type SqlQuestion, sql } from '../../query/sql/sql-question.ts'
 import type { Context } from './context.ts'
 import { badRequest, failure } from './graphql-errors.ts'
-import { limitedPool, queryInfo, readerOf } from './resolve-question.ts'
+import { isHidden, limitedPool, queryInfo, readerOf } from './resolve-question.ts'
 import type { Resolvers } from './schema-types.ts'
 
 interface SqlInput {
@@ -59,11 +59,8 @@ async function readSql(input: SqlInput, context: Context) {
 
 /** The pool of a unique name or an id. An id wins, as in the other questions. */
 function poolToRead(name: string, context: Context): LimitedPool {
-  const { deps, caller } = context
-  const { catalog } = deps
-  const pool = catalog.read.pools.find(name)
-  const assigned = pool && catalog.read.policyOf(pool.id, caller.applicationId)
-  if (pool === undefined || (pool.accessControlEnabled && assigned === undefined))
+  const pool = context.deps.catalog.read.pools.find(name)
+  if (pool === undefined || isHidden(pool, context))
     throw failure('NOT_FOUND', `Data Pool ${quoted(name)} not found`)
   return limitedPool(pool, context)
 }

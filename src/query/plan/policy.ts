@@ -70,9 +70,10 @@ export function accessOf(
   isAdmin: boolean,
 ): Access {
   if (!pool.accessControlEnabled) return { policy: null }
-  if (pool.builtIn !== undefined && assigned === undefined && isAdmin) return { policy: null }
   if (assigned === undefined)
-    return { forbidden: 'the pool has access control and no Data Pool Access Policy is assigned' }
+    return pool.builtIn !== undefined && isAdmin
+      ? { policy: null }
+      : { forbidden: 'the pool has access control and no Data Pool Access Policy is assigned' }
   const { columns, rows, filterSql } = assigned
   const policy = { columns, rows: rows as readonly Filter[], filterSql, values: values ?? {} }
   const missing = missingValue(policy)
