@@ -123,6 +123,11 @@ const QUESTIONS = {
     asks: 'what does each step of a flush cost, by the order of keys?',
     takes: ['pattern', 'rounds'],
   },
+  rejected: {
+    load: async () => (await import('./rejected.ts')).benchRejected,
+    asks: 'what do refused events cost, those who send them and those beside them?',
+    takes: ['seconds', 'minutes', 'pairs', 'connections'],
+  },
   senders: {
     load: async () => (await import('./senders.ts')).benchSenders,
     asks: 'what does a signature cost a request, and what a column that reads a header?',

@@ -112,20 +112,19 @@ function addEvents(
     const event = errors[error + 1]!
     if (!words.has(event)) words.set(event, [errors[error + 2]!, errors[error + 3]!])
   }
-  const rows = isWhole ? outcomes[at + OUTCOME.events]! : words.size
-  if (!writer.hasRoom) {
-    writer.leaveOut(rows)
-    return
-  }
+  let left = isWhole ? outcomes[at + OUTCOME.events]! : words.size
   const common = commonOf(request, memory)
   let index = -1
-  for (const text of elementsOf(memory.documentOf(request))) {
+  for (const text of writer.hasRoom ? elementsOf(memory.documentOf(request)) : []) {
     index += 1
     const error = words.get(index)
     if (error === undefined && !isWhole) continue
     const reason = error === undefined ? REFUSED_WITH_OTHERS : describeEventError(schema, ...error)
     writer.add({ ...common, ...reason, index, contentType: JSON_TYPE, text })
+    left -= 1
+    if (left === 0 || !writer.hasRoom) break
   }
+  writer.leaveOut(left)
 }
 
 function commonOf(

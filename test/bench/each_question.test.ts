@@ -227,6 +227,16 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /counts +equal/,
     ],
   },
+  rejected: {
+    args: '--seconds 0.3 --minutes 0.03 --connections 4 --pairs 1'.split(' '),
+    prints: [
+      /^ +half bad, counted +\S+ good events\/s, p50 /m,
+      /^ +kept, against counted +[\d.]+ × the good events$/m,
+      /^ +good beside garbage +p50 /m,
+      /rejected-rows: [1-9]\d* kept/,
+      /^ +told in the log +[1-9]/m,
+    ],
+  },
   senders: {
     args: '--seconds 0.3 --connections 4 --pairs 1'.split(' '),
     prints: [

@@ -18,7 +18,7 @@ import {
   RejectedWriter,
 } from '../../parse/rejected-rows.ts'
 import { monotonicMs } from '../../util/clock.ts'
-import { BODY_BYTES_MAX, EVENTS_MAX, MiB } from '../../util/limits.ts'
+import { BODY_BYTES_MAX, EVENTS_MAX, KiB, MiB } from '../../util/limits.ts'
 import { printable, warn } from '../../util/say.ts'
 import type { IngestTarget } from '../api-types.ts'
 import type { BatchSink } from './body-memory.ts'
@@ -33,6 +33,8 @@ const POOLS_AT_LIMIT = 4
 const PENDING_BYTES_MAX = 16 * MiB
 /** Bytes of rows of one parse task. */
 const GRANT_BYTES_MAX = 4 * MiB
+/** A pool at its limit keeps a few rows in some seconds, and its other tasks look for none. */
+const GRANT_BYTES_MIN = 4 * KiB
 /** Requests of rows without an answer: the next one is parsed while this one is synced. */
 const REQUESTS_UNDER_WAY_MAX = 2
 const MINUTE_MS = 60_000
@@ -73,7 +75,7 @@ export class RejectedEvents {
   grant({ rejects, poolNumber: pool }: IngestTarget): RejectedGrant | undefined {
     if (rejects === undefined) return undefined
     const room = Math.min(this.#budgets.left(pool), PENDING_BYTES_MAX - this.#pendingBytes, GRANT_BYTES_MAX)
-    return room > 0 ? { properties: rejects, pool, bytesMax: room } : undefined
+    return room >= GRANT_BYTES_MIN ? { properties: rejects, pool, bytesMax: room } : undefined
   }
 
   /** Takes the rows of a group over, and posts them soon. */
