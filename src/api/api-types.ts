@@ -159,6 +159,8 @@ export interface ApiDeps {
   onRoom(listener: () => void): void
   /** Called only while parseRoom(). A rejection becomes 503 (Unavailable) or 500. */
   parse(task: ParseTask): Promise<ParseResult>
+  /** Runs a task in this thread; absent where every task goes to a worker. */
+  parseHere?(task: ParseTask): ParseResult
   /** Sets the listener that is called when a paused pool has resumed: its bodies may be parsed. */
   onReleased(listener: () => void): void
   parseRoom(): boolean

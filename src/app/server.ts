@@ -221,6 +221,7 @@ async function listen(
         pools.flusher.onRoom = listener
       },
       parse: task => parse.parse(task),
+      parseHere: task => parse.parseHere(task),
       parseRoom: () => parse.room(),
       onParseRoom: parse.onRoom,
       graphql,

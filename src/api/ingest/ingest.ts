@@ -5,7 +5,8 @@
  *   W-9   A batch starts only while parseRoom() and room() allow it and all batches together stay
  *         within BATCHES_UNDER_WAY_BYTES_MAX. Requests that are ready meanwhile are bounded by the
  *         slabs. They wait for the memtable at most WAIT_MS_MAX.
- *   W-11  The work per request is constant. This thread neither parses nor inflates bodies.
+ *   W-11  The work per request is constant. This thread inflates no bodies, and parses only batches
+ *         of a few small ones: at most PARSED_HERE_BYTES_PER_TURN a turn (docs/decisions/0071).
  *
  * While a task of small bodies is parsed, further small bodies gather for the next task, as log
  * records gather during a sync. They gather in the slab that is being filled. A full slab, and
@@ -19,6 +20,7 @@ import type { Refusal } from '../../util/errors.ts'
 import {
   BATCH_BYTES_MAX,
   BATCHES_UNDER_WAY_MAX,
+  KiB,
   MiB,
   PARSE_TASK_GATHERED_BYTES,
   PARSE_TASK_GATHERED_REQUESTS,
@@ -36,6 +38,15 @@ import { RejectedEvents } from './rejected-events.ts'
 
 /** Bytes of batches up to the memtable, at which no task starts. One may go beyond it. */
 export const BATCHES_UNDER_WAY_BYTES_MAX = 96 * MiB
+/**
+ * Requests of a batch that is parsed on this thread. A hand-over to a worker and back costs as much
+ * as the parsing of ten small events; for more of them the worker has the better of it.
+ */
+const PARSED_HERE_REQUESTS_MAX = 8
+/** Upper bound of the bytes of such a batch, whatever its columns: 0.2 ms of the slower kernel. */
+const PARSED_HERE_BYTES_MAX = 256 * KiB
+/** The same for one turn of the event loop: 1 ms. Further batches go to workers. */
+const PARSED_HERE_BYTES_PER_TURN = 1 * MiB
 /** Bytes of batches of gathered requests. Requests that cannot share a task do not wait. */
 const PARSE_TASK_GATHERED_PARSED_BYTES = BATCH_BYTES_MAX / 2
 
@@ -223,6 +234,7 @@ export class Ingest {
   }
 
   #dispatch(): void {
+    let hereBytes = 0
     /** Slabs that gather more, or whose pools are paused. */
     const waiting: Slab<IngestRequest>[] = []
     while (this.#queue.length > 0 && this.#mayRun()) {
@@ -237,7 +249,10 @@ export class Ingest {
       if (slab.ready.length > 0) this.#queue.push(slab)
       this.tasks += 1
       this.#batchBytes += batch.parsedBytesMax
-      void this.#run(batch)
+      const here =
+        hereBytes < PARSED_HERE_BYTES_PER_TURN && isSmallest(batch) ? this.#deps.parseHere : undefined
+      if (here !== undefined) hereBytes += batch.parsedBytesMax
+      void this.#run(batch, here)
     }
     for (const slab of waiting) this.#queue.push(slab)
   }
@@ -258,12 +273,12 @@ export class Ingest {
     return room
   }
 
-  async #run(batch: Batch): Promise<void> {
+  async #run(batch: Batch, here: ApiDeps['parseHere']): Promise<void> {
     const answered = new Uint8Array(batch.requests.length)
     let batchBytes = batch.parsedBytesMax
     const sequenced = beginGroups(batch)
     try {
-      const result = await this.#parse(batch)
+      const result = here === undefined ? await this.#parse(batch) : here(batch.task)
       this.#batchBytes -= batchBytes
       batchBytes = result.batches.reduce((sum, part) => sum + part.batch.byteLength, 0)
       this.#batchBytes += batchBytes
@@ -357,6 +372,12 @@ export class Ingest {
     if (request.sink !== undefined) request.sink.answered(answer)
     else request.responder.send(request.admission.cors ? withCors(answer.reply) : answer.reply)
   }
+}
+
+/** A few small plain bodies, each with few columns or few events. */
+function isSmallest({ task, isSmall, requests, parsedBytesMax }: Batch): boolean {
+  if (!isSmall || requests.length > PARSED_HERE_REQUESTS_MAX || task.received !== undefined) return false
+  return parsedBytesMax <= PARSED_HERE_BYTES_MAX
 }
 
 /** The answer to a whole body, of which no event was counted. */
