@@ -17,6 +17,7 @@ import type { ParseResult, ParseTask } from '../parse/parse-task.ts'
 import type { RisingClock } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import { ANSWER_MS_MAX, BODY_MS_MAX, STREAM_IDLE_MS, WAIT_MS_MAX } from '../util/limits.ts'
+import type { Responder } from './http/responder.ts'
 import type { Transport } from './http/transport.ts'
 import type { IngestPool } from './ingest/ingest-pool.ts'
 import type { Sender } from './ingest/sender.ts'
@@ -109,7 +110,14 @@ export interface ControlRoute {
   /** A longer body is 413. */
   readonly bodyBytesMax: number
   readonly cors?: true
-  readonly handle: (request: ControlRequest) => Promise<Reply | StreamAnswer>
+  readonly handle: (request: ControlRequest) => Promise<Reply | StreamAnswer | OpenAnswer>
+  /** Ends answers that last, when the server stops. */
+  readonly stop?: () => void
+}
+
+/** An answer that its route writes, as long as it likes. */
+export interface OpenAnswer {
+  open(responder: Responder): void
 }
 
 export interface CommitPart {

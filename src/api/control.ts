@@ -231,6 +231,10 @@ export class Control {
     let reply: Reply
     try {
       const answer = await handle(request)
+      if ('open' in answer) {
+        answer.open(responder)
+        return
+      }
       if ('begin' in answer) {
         await this.#streams.send(responder, answer)
         return

@@ -80,6 +80,7 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
         // Meanwhile /readyz answers 503. Then close() ends listening as well.
         streams.stop()
         imports.stop()
+        for (const route of deps.routes) route.stop?.()
         const idle = await answerOpen(connections, deadlineMs)
         clearInterval(timer)
         // Over node:http an answer before the end of its body reaches the socket after this turn.

@@ -192,6 +192,21 @@ export const COMMANDS: readonly Command[] = [
     run: async input => (await import('../tools/sources.ts')).sources(input),
   },
   {
+    name: 'tail',
+    positionals: ['<pool>'],
+    flags: [
+      { flag: 'columns', value: 'a,b', why: 'prints these columns; default all' },
+      {
+        flag: 'filters',
+        value: 'JSON',
+        why: 'prints rows that match a list of filters as GraphQL takes them',
+      },
+      URL_FLAG('the running server; default http://127.0.0.1:8420'),
+    ],
+    why: 'prints events as a running server acknowledges them, one JSON object a line',
+    run: async input => (await import('../tools/tail.ts')).tail(input),
+  },
+  {
     name: 'rejected',
     positionals: ['<pool>'],
     flags: [

@@ -15,6 +15,7 @@ import { QUERY_STAGE } from '../api/graphql/context.ts'
 import { createGraphql } from '../api/graphql/endpoint.ts'
 import { type HealthState, healthOf, metricsAccess } from '../api/probes.ts'
 import { queryRoute } from '../api/query-route.ts'
+import { tailRoute } from '../api/tail-route.ts'
 import { createTokens } from '../catalog/access/token.ts'
 import { PROPELLERS } from '../catalog/documents/model.ts'
 import type { OpenedCatalog } from '../catalog/open-catalog.ts'
@@ -211,6 +212,11 @@ async function listen(
     audit: sayAudit,
   })
   const exported = { ...reading, catalog, exportThread, verify, temporaryFolder: paths.temporary }
+  const tail = tailRoute({
+    ...exported,
+    isFlushed: pool => pools.flusher.isFlushed(pool),
+    flushedSequence: pool => pools.manifest.flushedSequence(pool),
+  })
   const api = await createApi(
     {
       ...ingest,
@@ -230,6 +236,7 @@ async function listen(
         ...adminRoutes({ catalog, verify, backups: server.backups, config, paths, webhookUrl }),
         queryRoute({ graphql, arrow: table => exportThread.table(table) }),
         ...exportRoutes(exported),
+        tail,
       ],
       imports: { verify, catalog, jobs, temporaryFolder: paths.temporary },
       metricsAccess: metricsAccess(config.host, config.metricsToken),

@@ -140,6 +140,11 @@ export class Manifest {
     return { flushedSequence, nextSegment, segments: Array.from(segments.values(), ({ view }) => view) }
   }
 
+  /** The highest sequence of the pool that is flushed; 0 for none. */
+  flushedSequence(number: number): number {
+    return this.#pools.get(number)?.flushedSequence ?? 0
+  }
+
   /** The numbers of the pools of which something is flushed. */
   pools(): number[] {
     return [...this.#pools.keys()]

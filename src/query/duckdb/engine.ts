@@ -204,8 +204,8 @@ export class Engine {
     const hasPositions = statement.hasPositions === true
     for (const [index, pool] of pools.entries()) {
       const sources = await this.#sourcesOf(running, pool, index)
-      const rowRange = index === 0 ? task.rowRange : undefined
-      read.push({ ...sources, restriction: restrictions[index], rowRange, hasPositions })
+      const own = index === 0 ? { rowRange: task.rowRange, sequenceAfter: task.sequenceAfter } : {}
+      read.push({ ...sources, restriction: restrictions[index], ...own, hasPositions })
     }
     const files = pools.flatMap(({ segments }) => segments.map(({ file }) => file))
     return await this.#execute(running, task, withRows(read, statement), files)

@@ -42,6 +42,8 @@ export interface PoolSources {
   readonly restriction?: Restriction | undefined
   /** Rows of the only segment; absent for all rows. */
   readonly rowRange?: RowRange | undefined
+  /** Only rows with a higher sequence; absent for all rows. */
+  readonly sequenceAfter?: number | undefined
   /** The rows have ROW_NUMBER and SEQUENCE too. */
   readonly hasPositions?: boolean
 }
@@ -76,10 +78,14 @@ export function withRows(
 
 /** The tables of one pool, `rows` last. */
 function rowsOf(
-  { schema, whole, reduced, restriction, rowRange, hasPositions = false }: PoolSources,
+  { schema, whole, reduced, restriction, rowRange, sequenceAfter, hasPositions = false }: PoolSources,
   pool: number,
 ): readonly string[] {
-  const inRange = rowRange && `s.file_row_number >= ${rowRange.from} AND s.file_row_number < ${rowRange.to}`
+  const bounds = [
+    ...(rowRange ? [`s.file_row_number >= ${rowRange.from} AND s.file_row_number < ${rowRange.to}`] : []),
+    ...(sequenceAfter === undefined ? [] : [`s.${SEQUENCE} > ${sequenceAfter}`]),
+  ]
+  const inRange = bounds.length === 0 ? undefined : bounds.join(' AND ')
   const parts: string[] = []
   const columns = (read: readonly SegmentSource[]) => selectList(schema, read, hasPositions)
   if (whole.length > 0) {

@@ -53,6 +53,8 @@ export interface RowRange {
 export interface QueryTask extends PoolRows {
   /** The task has one segment, and reads these rows of it; absent for all rows. */
   readonly rowRange?: RowRange | undefined
+  /** Only rows with a higher sequence are read, of the task's own pool; absent for all rows. */
+  readonly sequenceAfter?: number
   /** Further pools: `rows_1`, `rows_2` and so on of the statement. */
   readonly others?: readonly PoolRows[]
   readonly statement: Statement

@@ -165,6 +165,11 @@ export class Flusher {
     return false
   }
 
+  /** True where everything that was appended to the pool is in the manifest. */
+  isFlushed(pool: number): boolean {
+    return this.#pools.get(pool)?.isClean !== false
+  }
+
   /** Called when there is room again after `roomFor` returned false. */
   set onRoom(call: () => void) {
     this.#budget.onRoom = call

@@ -1,0 +1,389 @@
+/**
+ * `GET /v1/pools/{id or name}/tail`: the rows of a pool as they are acknowledged, as Server-Sent
+ * Events (https://html.spec.whatwg.org/multipage/server-sent-events.html).
+ *
+ *   data: {"column": "value", …}                 a row, as queries print its values
+ *   event: missed   data: {"count": 12}          rows that the reader does not get
+ *   event: end      data: {"code", "message"}    why the stream ends; then it is closed
+ *   : a comment                                  every TAIL_HEARTBEAT_MS, while nothing comes
+ *
+ * Readers that ask the same share a poller, which runs one query at most every TAIL_INTERVAL_MS, and
+ * none while nothing new was acknowledged. Without readers there is no poller.
+ *
+ *   W-9  At most TAIL_READERS_MAX readers, and TAILS_PER_APPLICATION_MAX of one application. A step
+ *        has at most TAIL_STEP_BYTES of rows. A reader that has not taken what it got misses the
+ *        next steps, and is told how many rows; it is disconnected after TAIL_STALL_MS.
+ *   W-11 A step words at most TAIL_ROWS_MAX rows: a millisecond for rows of 1 kB.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Identity } from '../catalog/access/token.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Pool } from '../catalog/documents/model.ts'
+import { isBadQuery } from '../query/expression/values.ts'
+import { accessOf } from '../query/plan/policy.ts'
+import { readColumns, type Selection } from '../query/selection.ts'
+import { type TailDeps, type TailStep, tailStep } from '../query/tail.ts'
+import { monotonicMs, wallMs } from '../util/clock.ts'
+import type { Refusal } from '../util/errors.ts'
+import { KiB, ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
+import type { ControlRequest, ControlRoute, OpenAnswer, Reply } from './api-types.ts'
+import type { Responder } from './http/responder.ts'
+import { StreamAhead } from './http/stream.ts'
+import { noSuchParameter } from './parameters.ts'
+import { problemReply, refusalOfError, refuse, unknownPool } from './problem.ts'
+
+const TAIL_SCOPE = 'data_pool:query'
+/** Between the begins of two queries of a poller. */
+const TAIL_INTERVAL_MS = 500
+/** Proxies close a connection on which nothing comes for a minute or less. */
+const TAIL_HEARTBEAT_MS = 5_000
+/** A reader that took nothing for so long is gone. */
+const TAIL_STALL_MS = 60_000
+/** Readers at once: each holds a connection and up to one step. */
+const TAIL_READERS_MAX = 256
+/** The others are for other applications. */
+const TAILS_PER_APPLICATION_MAX = 64
+/** Bytes of the rows of one step; further rows of it are missed. */
+const TAIL_STEP_BYTES = 512 * KiB
+
+const HEADERS = {
+  'content-type': 'text/event-stream',
+  'cache-control': 'no-store',
+  // Proxies such as nginx would hold events back.
+  'x-accel-buffering': 'no',
+}
+const PARAMETERS: readonly string[] = ['columns', 'filters']
+
+interface RouteDeps extends TailDeps {
+  readonly catalog: Pick<Catalog, 'read'>
+  verify(authorization: string, address: string): Promise<Identity | Refusal>
+  /** True where everything that was acknowledged is in the pool's manifest. */
+  isFlushed(pool: number): boolean
+  /** The highest sequence of the pool's manifest. */
+  flushedSequence(pool: number): number
+}
+
+/** Why a stream ends. */
+interface End {
+  readonly code: string
+  readonly message: string
+}
+
+const STOPPING: End = { code: 'stopping', message: 'the server is stopping' }
+const POOL_DELETED: End = { code: 'pool_deleted', message: 'the Data Pool was deleted' }
+
+/** The route, with the number of its readers, and its end. */
+export function tailRoute(deps: RouteDeps): ControlRoute & { readers(): number } {
+  const tails = new Tails(deps)
+  return {
+    methods: ['GET'],
+    path: '/v1/pools/:pool/tail',
+    bodyBytesMax: ROUTE_BODY_BYTES_MAX,
+    handle: request => tails.answer(request),
+    stop: () => tails.stop(),
+    readers: () => tails.readers,
+  }
+}
+
+class Tails {
+  readonly #deps: RouteDeps
+  readonly #pollers = new Map<string, Poller>()
+  #isStopping = false
+
+  constructor(deps: RouteDeps) {
+    this.#deps = deps
+  }
+
+  get readers(): number {
+    return this.#count(() => true)
+  }
+
+  stop(): void {
+    this.#isStopping = true
+    for (const poller of this.#pollers.values()) poller.end(STOPPING)
+  }
+
+  async answer(request: ControlRequest): Promise<Reply | OpenAnswer> {
+    const { catalog, verify } = this.#deps
+    const caller = await verify(request.authorization, request.address)
+    if ('status' in caller) return problemReply(caller)
+    if (!caller.scopes.has(TAIL_SCOPE))
+      return problemReply(refuse(403, 'forbidden', `the scope ${TAIL_SCOPE} is needed`))
+    const name = request.parameters[0] ?? ''
+    const pool = catalog.read.pools.find(name)
+    if (pool === undefined) return problemReply(unknownPool(name))
+    const selection = selectionOf(request.query)
+    if ('badRequest' in selection) return problemReply(refuse(400, 'bad_parameter', selection.badRequest))
+    if (this.#isStopping) return problemReply(refuse(503, STOPPING.code, STOPPING.message))
+    const isOfCaller = ({ applicationId }: Poller) => applicationId === caller.applicationId
+    if (this.readers >= TAIL_READERS_MAX || this.#count(isOfCaller) >= TAILS_PER_APPLICATION_MAX)
+      return problemReply(
+        refuse(429, 'too_many_tails', 'too many tails are open: close some', { 'retry-after': '5' }),
+      )
+    const poller = this.#pollerOf(pool, selection, caller)
+    // So that a reader gets what comes from now on, and nothing older.
+    const refused = await poller.join(caller)
+    if (refused !== undefined) return problemReply(refused)
+    return { open: responder => poller.add(new Reader(responder, caller)) }
+  }
+
+  #pollerOf(pool: Pool, selection: Selection, caller: Identity): Poller {
+    const { applicationId, policyValues, scopes } = caller
+    const key = JSON.stringify([pool.id, applicationId, policyValues, scopes.has('admin'), selection])
+    const known = this.#pollers.get(key)
+    if (known !== undefined && !known.isOver) return known
+    const made = new Poller(pool.id, selection, caller, this.#deps, () => {
+      if (this.#pollers.get(key) === made) this.#pollers.delete(key)
+    })
+    this.#pollers.set(key, made)
+    return made
+  }
+
+  #count(isCounted: (poller: Poller) => boolean): number {
+    let count = 0
+    for (const poller of this.#pollers.values()) if (isCounted(poller)) count += poller.size
+    return count
+  }
+}
+
+/** Asks for all readers that ask the same. */
+class Poller {
+  readonly applicationId: string
+  isOver = false
+  readonly #poolId: string
+  readonly #selection: Selection
+  readonly #caller: Identity
+  readonly #deps: RouteDeps
+  readonly #onOver: () => void
+  readonly #readers = new Set<Reader>()
+  readonly #gone = new AbortController()
+  /** Readers that join: the poller goes on for them. */
+  #joining = 0
+  #sequence: number | undefined
+  #step: Promise<Refusal | undefined> | undefined
+
+  constructor(poolId: string, selection: Selection, caller: Identity, deps: RouteDeps, onOver: () => void) {
+    this.#poolId = poolId
+    this.#selection = selection
+    this.#caller = caller
+    this.applicationId = caller.applicationId
+    this.#deps = deps
+    this.#onOver = onOver
+  }
+
+  get size(): number {
+    return this.#readers.size + this.#joining
+  }
+
+  /** Resolves after a step, with a refusal where the caller may not read what it asks for. */
+  async join(caller: Identity): Promise<Refusal | undefined> {
+    this.#joining += 1
+    try {
+      caller.verifyAgain(TAIL_SCOPE)
+      await this.#step // it may have begun before
+      return await this.#run()
+    } catch (error) {
+      return refusalOfError(error, 'tail')
+    } finally {
+      this.#joining -= 1
+      if (this.size === 0) setImmediate(() => this.#leave(undefined))
+    }
+  }
+
+  add(reader: Reader): void {
+    const isFirst = this.#readers.size === 0
+    if (!reader.begin(() => this.#leave(reader))) return
+    this.#readers.add(reader)
+    if (isFirst) void this.#loop()
+  }
+
+  end(why: End): void {
+    for (const reader of [...this.#readers]) {
+      this.#readers.delete(reader)
+      reader.end(why)
+    }
+    this.#leave(undefined)
+  }
+
+  #leave(reader: Reader | undefined): void {
+    if (reader !== undefined) this.#readers.delete(reader)
+    if (this.size > 0 || this.isOver) return
+    this.isOver = true
+    this.#gone.abort()
+    this.#onOver()
+  }
+
+  async #loop(): Promise<void> {
+    while (this.#readers.size > 0) {
+      const beganMs = monotonicMs()
+      for (const reader of [...this.#readers]) if (!reader.tick(beganMs)) this.#leave(reader)
+      await this.#step
+      if (this.#hasNews()) await this.#run()
+      await sleep(Math.max(0, TAIL_INTERVAL_MS - (monotonicMs() - beganMs)))
+    }
+  }
+
+  #hasNews(): boolean {
+    const pool = this.#deps.catalog.read.pools.get(this.#poolId)
+    if (pool === undefined) return true // the step says it
+    const { isFlushed, flushedSequence } = this.#deps
+    return !isFlushed(pool.number) || flushedSequence(pool.number) > (this.#sequence ?? 0)
+  }
+
+  /** One step, for all readers. */
+  #run(): Promise<Refusal | undefined> {
+    this.#step = this.#steps()
+      .catch(error => {
+        if (this.#gone.signal.aborted) return undefined
+        return refusalOfError(error, 'tail')
+      })
+      .then(refused => {
+        this.#step = undefined
+        if (refused !== undefined) this.end({ code: refused.code, message: refused.message })
+        return refused
+      })
+    return this.#step
+  }
+
+  async #steps(): Promise<Refusal | undefined> {
+    const { catalog } = this.#deps
+    const pool = catalog.read.pools.get(this.#poolId)
+    if (pool === undefined) return refuse(404, POOL_DELETED.code, POOL_DELETED.message)
+    const { policyValues, scopes, applicationId } = this.#caller
+    const assigned = catalog.read.policyOf(pool.id, applicationId)
+    const access = accessOf(pool, assigned, policyValues, scopes.has('admin'))
+    if ('forbidden' in access) return refuse(403, 'forbidden', access.forbidden)
+    // Deletes have sequences too, and leave no segment that names them.
+    const flushed = this.#deps.flushedSequence(pool.number)
+    const step = await tailStep(
+      { schema: catalog.read.currentSchema(pool), policy: access.policy },
+      this.#selection,
+      this.#sequence,
+      { applicationId, verify: () => this.#caller.verifyAgain(TAIL_SCOPE), gone: this.#gone.signal },
+      wallMs(),
+      this.#deps,
+    )
+    if (isBadQuery(step)) return refuse(400, 'bad_parameter', step.badRequest)
+    this.#sequence = Math.max(step.sequence, flushed)
+    const { text, sent, missed } = wordsOf(step)
+    if (sent + missed > 0) for (const reader of this.#readers) reader.give(text, sent, missed)
+    return undefined
+  }
+}
+
+/** The events of a step, within TAIL_STEP_BYTES: the newest rows. */
+function wordsOf({ columns, rows, missed }: TailStep) {
+  const texts: string[] = []
+  let bytes = 0
+  for (let at = rows.length - 1; at >= 0; at--) {
+    const row = rows[at]!
+    const text = JSON.stringify(Object.fromEntries(columns.map((name, index) => [name, row[index] ?? null])))
+    bytes += Buffer.byteLength(text)
+    if (bytes > TAIL_STEP_BYTES) break
+    texts.push(`data: ${text}\n\n`)
+  }
+  const sent = texts.length
+  return { text: texts.reverse().join(''), sent, missed: missed + rows.length - sent }
+}
+
+/** One connection. */
+class Reader {
+  readonly #responder: Responder
+  readonly #caller: Identity
+  readonly #ahead: StreamAhead
+  #isWriting = false
+  #missed = 0
+  #wroteMs = monotonicMs()
+
+  constructor(responder: Responder, caller: Identity) {
+    this.#responder = responder
+    this.#caller = caller
+    this.#ahead = new StreamAhead(responder)
+  }
+
+  /** Sends the head; false where the client is gone. */
+  begin(onGone: () => void): boolean {
+    const { onGone: before } = this.#responder
+    this.#responder.onGone = () => {
+      before()
+      onGone()
+    }
+    if (!this.#responder.open || this.#responder.beginChunks(200, HEADERS)) return false
+    this.#write(': connected\n\n')
+    return true
+  }
+
+  /** Gives rows, or counts them where the client has not taken the last ones. */
+  give(text: string, sent: number, missed: number): void {
+    this.#missed += missed
+    if (this.#isWriting) this.#missed += sent
+    else this.#write(this.#missedEvent() + text)
+  }
+
+  /** Twice a second. False where the client may not read any more, or takes nothing. */
+  tick(nowMs: number): boolean {
+    try {
+      this.#caller.verifyAgain(TAIL_SCOPE)
+    } catch (error) {
+      const { code, message } = refusalOfError(error, 'tail')
+      this.end({ code, message })
+      return false
+    }
+    this.#responder.waitOn() // uWebSockets.js ends an answer whose client says nothing for 10 s
+    if (this.#isWriting) {
+      if (nowMs - this.#wroteMs < TAIL_STALL_MS) return true
+      this.#responder.close()
+      return false
+    }
+    if (this.#missed > 0) this.#write(this.#missedEvent())
+    else if (nowMs - this.#wroteMs >= TAIL_HEARTBEAT_MS) this.#write(': still here\n\n')
+    return true
+  }
+
+  end(why: End): void {
+    if (!this.#responder.open) return
+    if (this.#isWriting) {
+      this.#responder.close()
+      return
+    }
+    void this.#ahead
+      .take(Buffer.from(`event: end\ndata: ${JSON.stringify(why)}\n\n`))
+      .then(() => this.#ahead.flushed())
+      .then(isThere => {
+        if (isThere) this.#responder.endChunks(200)
+      })
+  }
+
+  #missedEvent(): string {
+    if (this.#missed === 0) return ''
+    const event = `event: missed\ndata: {"count":${this.#missed}}\n\n`
+    this.#missed = 0
+    return event
+  }
+
+  #write(text: string): void {
+    this.#isWriting = true
+    this.#wroteMs = monotonicMs()
+    void this.#ahead
+      .take(Buffer.from(text))
+      .then(() => this.#ahead.flushed())
+      .then(() => {
+        this.#isWriting = false
+      })
+  }
+}
+
+function selectionOf(query: string): Selection | { readonly badRequest: string } {
+  const columns: string[] = []
+  let filters: string | undefined
+  for (const [name, value] of new URLSearchParams(query)) {
+    if (!PARAMETERS.includes(name)) return { badRequest: noSuchParameter(name, PARAMETERS) }
+    if (name === 'columns') {
+      const given = readColumns(value)
+      if ('badRequest' in given) return given
+      columns.push(...given)
+    } else if (filters !== undefined) return { badRequest: 'filters: it is given more than once' }
+    else filters = value
+  }
+  return { ...(columns.length > 0 ? { columns } : {}), ...(filters === undefined ? {} : { filters }) }
+}
