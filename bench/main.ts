@@ -138,6 +138,11 @@ const QUESTIONS = {
     asks: 'do memory, files, log and threads stay the same over 30 minutes of updates, deletes, polling and compaction?',
     takes: ['minutes', 'pools', 'rows'],
   },
+  tail: {
+    load: async () => (await import('./tail.ts')).benchTail,
+    asks: 'what do readers of a live tail cost full ingest, and do they hear of every event?',
+    takes: ['seconds', 'readers', 'connections'],
+  },
 } as const
 
 function list(): string {

@@ -29,6 +29,7 @@ export const OPTIONS = {
   packages: { type: 'string' },
   tries: { type: 'string' },
   forms: { type: 'string' },
+  readers: { type: 'string' },
 } as const
 
 export type OptionName = keyof typeof OPTIONS

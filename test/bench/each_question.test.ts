@@ -245,6 +245,14 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /^ +a column of a header +[\d.]+ µs a request, /m,
     ],
   },
+  tail: {
+    args: '--seconds 1 --connections 2 --readers 5'.split(' '),
+    prints: [
+      /^ +no reader +\S+ events\/s, ack p50 .* no errors/m,
+      /^ +5 readers, 1 read nothing +\S+ events\/s, ack p50 .* no errors/m,
+      /^ +a reader +saw \S+ and was told of \S+ more, of \S+$/m,
+    ],
+  },
   soak: {
     args: '--minutes 0.03 --pools 4 --rows 1000'.split(' '),
     prints: [
