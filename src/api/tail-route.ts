@@ -7,8 +7,8 @@
  *   event: end      data: {"code", "message"}    why the stream ends; then it is closed
  *   : a comment                                  every TAIL_HEARTBEAT_MS, while nothing comes
  *
- * Readers that ask the same share a poller, which runs one query at most every TAIL_INTERVAL_MS, and
- * none while nothing new was acknowledged. Without readers there is no poller.
+ * Readers that ask the same share a poller, which runs one query at most every TAIL_INTERVAL_MS,
+ * and none while nothing new was acknowledged. Without readers there is no poller.
  *
  *   W-9  At most TAIL_READERS_MAX readers, and TAILS_PER_APPLICATION_MAX of one application. A step
  *        has at most TAIL_STEP_BYTES of rows. A reader that has not taken what it got misses the

@@ -50,7 +50,7 @@ export interface RefusedAgain {
 
 /** The way into pools. Rejects with Unavailable where the machine refuses for now. */
 export interface ReplayPort {
-  /** Posts events in their order; resolves when they are durable: an error or undefined for each. */
+  /** Posts events in order. Resolves when they are durable: an error or undefined for each. */
   post(pool: Pool, events: readonly Replayed[]): Promise<readonly (RefusedAgain | undefined)[]>
   /** Deletes rows of the pool of rejected events. */
   remove(ids: readonly string[]): Promise<void>

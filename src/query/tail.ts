@@ -4,7 +4,7 @@
  *   W-8  A step sees everything that was acknowledged before it, and one manifest. The next step
  *        begins behind the highest sequence of that manifest: flushes go on in the order of
  *        sequences, so no later row has a lower one.
- *   W-9  A step answers at most TAIL_ROWS_MAX rows; of more, the newest ones, and the number of all.
+ *   W-9  A step answers at most TAIL_ROWS_MAX rows. Of more it answers the newest, and the number.
  *
  * A row that replaced another one since then stands for both. Merges and jobs keep the sequences of
  * rows, so what they move is not new.
@@ -18,7 +18,7 @@ import type { PrintedRows, QueryEngine, QueryTask } from './plan/query-task.ts'
 import { type Selection, writeTail } from './selection.ts'
 
 /** Rows of one step, which come twice a second: more than a person reads. */
-export const TAIL_ROWS_MAX = 500
+const TAIL_ROWS_MAX = 500
 /** Where the rows are too long for one answer, a step takes fewer, and at last none. */
 const ROWS_MAX = [TAIL_ROWS_MAX, 10, 1]
 

@@ -96,7 +96,7 @@ test('each event is stored once, and counted once, whatever kills the server on 
     expect(await post(server.base + path, body)).toBe(400)
   }
   await untilRejected(server, strict, events)
-  // The column is added while nothing is there, and the replay waits for it: jobs of a pool take turns.
+  // The replay waits for the column, because jobs of a pool take turns.
   await ask(
     server.graphql,
     'mutation ($input: CreateAddColumnToDataPoolJobInput!) { createAddColumnToDataPoolJob(input: $input) { job { id } } }',

@@ -107,7 +107,7 @@ async function createRewrite(
   return job
 }
 
-/** The filters are those of a question about the pool of rejected events, so they are checked as one. */
+/** The filters are checked as those of a question about the pool of rejected events. */
 async function createReplay(
   { dataPool, rejectedBy, filters, filterSql }: Inputs['CreateReplayRejectedEventsJobInput'],
   context: Context,

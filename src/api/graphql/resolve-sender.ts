@@ -1,4 +1,4 @@
-/** Resolvers of presets, and of columns proposed from samples or from a pool. They change nothing. */
+/** Resolvers of presets, and of columns proposed from samples or a pool. They change nothing. */
 import { PRESET_NAMES, PRESETS } from '../../catalog/presets.ts'
 import { PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
 import { inferColumns } from '../../parse/infer/infer.ts'

@@ -18,7 +18,7 @@ import type { Ingest } from './ingest.ts'
 import { type Answer, answerRefusal } from './ingest-answer.ts'
 import { formatOf } from './sender.ts'
 
-/** Wait before a request that found no room is tried again. It waited WAIT_MS_MAX for it already. */
+/** Wait before a request that found no room is given again. It waited WAIT_MS_MAX already. */
 const RETRY_MS = 100
 /** A body is the array of its events. */
 const BRACKETS_BYTES = 2
@@ -88,7 +88,7 @@ async function postRun(pool: Pool, run: readonly Replayed[], deps: PortDeps): Pr
   return { events: run.length, ...given }
 }
 
-/** The source does not accept it, now as then: no fault of this server, so nothing is tried again. */
+/** The source does not accept it, now as then: it is an outcome, and nothing is tried again. */
 function unaccepted(refusal: Refusal): Refusal {
   return { ...refusal, status: 400 }
 }

@@ -17,7 +17,7 @@ const NOTHING_DONE: ReplayProgress = {
   removing: [],
 }
 
-/** The filters were checked against the pool of rejected events. Null where there is no such pool. */
+/** The filters were checked against the pool of rejected events. Null: there is no such pool. */
 export function createReplayJob(
   { dataPool, ...input }: ReplayInput & { readonly dataPool: string },
   by: string,
