@@ -24,7 +24,7 @@ import { accessOf } from '../query/plan/policy.ts'
 import { readColumns, type Selection } from '../query/selection.ts'
 import { type TailDeps, type TailStep, tailStep } from '../query/tail.ts'
 import { monotonicMs, wallMs } from '../util/clock.ts'
-import type { Refusal } from '../util/errors.ts'
+import { type Refusal, Unavailable } from '../util/errors.ts'
 import { KiB, ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
 import type { ControlRequest, ControlRoute, OpenAnswer, Reply } from './api-types.ts'
 import type { Responder } from './http/responder.ts'
@@ -44,7 +44,7 @@ const TAIL_READERS_MAX = 256
 /** The others are for other applications. */
 const TAILS_PER_APPLICATION_MAX = 64
 /** Bytes of the rows of one step; further rows of it are missed. */
-const TAIL_STEP_BYTES = 512 * KiB
+const TAIL_STEP_BYTES = 256 * KiB
 
 const HEADERS = {
   'content-type': 'text/event-stream',
@@ -160,7 +160,9 @@ class Poller {
   /** Readers that join: the poller goes on for them. */
   #joining = 0
   #sequence: number | undefined
-  #step: Promise<Refusal | undefined> | undefined
+  #running: Promise<Refusal | undefined> = Promise.resolve(undefined)
+  /** A step that has not begun. It serves all who ask before it begins. */
+  #next: Promise<Refusal | undefined> | undefined
 
   constructor(poolId: string, selection: Selection, caller: Identity, deps: RouteDeps, onOver: () => void) {
     this.#poolId = poolId
@@ -180,7 +182,6 @@ class Poller {
     this.#joining += 1
     try {
       caller.verifyAgain(TAIL_SCOPE)
-      await this.#step // it may have begun before
       return await this.#run()
     } catch (error) {
       return refusalOfError(error, 'tail')
@@ -217,8 +218,7 @@ class Poller {
     while (this.#readers.size > 0) {
       const beganMs = monotonicMs()
       for (const reader of [...this.#readers]) if (!reader.tick(beganMs)) this.#leave(reader)
-      await this.#step
-      if (this.#hasNews()) await this.#run()
+      if (this.#hasNews()) await this.#run().catch(() => undefined) // the next step tries again
       await sleep(Math.max(0, TAIL_INTERVAL_MS - (monotonicMs() - beganMs)))
     }
   }
@@ -230,26 +230,46 @@ class Poller {
     return !isFlushed(pool.number) || flushedSequence(pool.number) > (this.#sequence ?? 0)
   }
 
-  /** One step, for all readers. */
+  /**
+   * A step that begins after this call. Steps never run beside each other: both would send the same
+   * rows. Rejects with Unavailable where the engine or the disk refuses for now.
+   */
   #run(): Promise<Refusal | undefined> {
-    this.#step = this.#steps()
-      .catch(error => {
-        if (this.#gone.signal.aborted) return undefined
-        return refusalOfError(error, 'tail')
+    this.#next ??= this.#running
+      .catch(() => undefined)
+      .then(() => {
+        this.#next = undefined
+        this.#running = this.#endedStep()
+        return this.#running
       })
-      .then(refused => {
-        this.#step = undefined
-        if (refused !== undefined) this.end({ code: refused.code, message: refused.message })
-        return refused
-      })
-    return this.#step
+    return this.#next
   }
 
-  async #steps(): Promise<Refusal | undefined> {
+  /** A step; where it is refused for good, the end of all readers. */
+  async #endedStep(): Promise<Refusal | undefined> {
+    let refused: Refusal | undefined
+    try {
+      refused = await this.#step()
+    } catch (error) {
+      if (error instanceof Unavailable) throw error
+      refused = refusalOfError(error, 'tail')
+    }
+    if (refused !== undefined) this.end({ code: refused.code, message: refused.message })
+    return refused
+  }
+
+  /** A caller that may still read: the readers share a policy and its values. */
+  get #asker(): Identity {
+    const [reader] = this.#readers
+    return reader?.caller ?? this.#caller
+  }
+
+  async #step(): Promise<Refusal | undefined> {
     const { catalog } = this.#deps
+    const asker = this.#asker
     const pool = catalog.read.pools.get(this.#poolId)
     if (pool === undefined) return refuse(404, POOL_DELETED.code, POOL_DELETED.message)
-    const { policyValues, scopes, applicationId } = this.#caller
+    const { policyValues, scopes, applicationId } = asker
     const assigned = catalog.read.policyOf(pool.id, applicationId)
     const access = accessOf(pool, assigned, policyValues, scopes.has('admin'))
     if ('forbidden' in access) return refuse(403, 'forbidden', access.forbidden)
@@ -259,7 +279,7 @@ class Poller {
       { schema: catalog.read.currentSchema(pool), policy: access.policy },
       this.#selection,
       this.#sequence,
-      { applicationId, verify: () => this.#caller.verifyAgain(TAIL_SCOPE), gone: this.#gone.signal },
+      { applicationId, verify: () => asker.verifyAgain(TAIL_SCOPE), gone: this.#gone.signal },
       wallMs(),
       this.#deps,
     )
@@ -271,7 +291,7 @@ class Poller {
   }
 }
 
-/** The events of a step, within TAIL_STEP_BYTES: the newest rows. */
+/** The events of a step, within TAIL_STEP_BYTES: the newest rows, but at least one. */
 function wordsOf({ columns, rows, missed }: TailStep) {
   const texts: string[] = []
   let bytes = 0
@@ -279,7 +299,7 @@ function wordsOf({ columns, rows, missed }: TailStep) {
     const row = rows[at]!
     const text = JSON.stringify(Object.fromEntries(columns.map((name, index) => [name, row[index] ?? null])))
     bytes += Buffer.byteLength(text)
-    if (bytes > TAIL_STEP_BYTES) break
+    if (texts.length > 0 && bytes > TAIL_STEP_BYTES) break
     texts.push(`data: ${text}\n\n`)
   }
   const sent = texts.length
@@ -288,8 +308,8 @@ function wordsOf({ columns, rows, missed }: TailStep) {
 
 /** One connection. */
 class Reader {
+  readonly caller: Identity
   readonly #responder: Responder
-  readonly #caller: Identity
   readonly #ahead: StreamAhead
   #isWriting = false
   #missed = 0
@@ -297,7 +317,7 @@ class Reader {
 
   constructor(responder: Responder, caller: Identity) {
     this.#responder = responder
-    this.#caller = caller
+    this.caller = caller
     this.#ahead = new StreamAhead(responder)
   }
 
@@ -323,7 +343,7 @@ class Reader {
   /** Twice a second. False where the client may not read any more, or takes nothing. */
   tick(nowMs: number): boolean {
     try {
-      this.#caller.verifyAgain(TAIL_SCOPE)
+      this.caller.verifyAgain(TAIL_SCOPE)
     } catch (error) {
       const { code, message } = refusalOfError(error, 'tail')
       this.end({ code, message })

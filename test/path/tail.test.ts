@@ -144,6 +144,28 @@ describe.each(['uws', 'node'])('over %s', http => {
     expect(row).toMatchObject({ _service_payload: '{"id":0,"shop":"a"}', id: '0', shop: 'a' })
   })
 
+  test('readers that join while events come change nothing for those that are there', async () => {
+    const source = await createSource(server.graphql, { columns: COLUMNS })
+    const first = await tail(source)
+    const joining = Array.from({ length: 20 }, async () => {
+      const reader = await tail(source)
+      await reader.until(() => reader.rows.some(({ id }) => id === '199'))
+      expect(new Set(ids(reader)).size).toBe(reader.rows.length)
+    })
+    for (let id = 0; id < 200; id++) await post(source.url, { id })
+    await Promise.all(joining)
+    await first.until(() => first.rows.length >= 200)
+    expect(ids(first)).toEqual(Array.from({ length: 200 }, (_, id) => id))
+  })
+
+  test('an event that is longer than a step comes alone', async () => {
+    const source = await createSource(server.graphql, { columns: COLUMNS })
+    const reader = await tail(source)
+    await post(source.url, [{ id: 1 }, { id: 2, shop: 'x'.repeat(600_000) }])
+    await reader.until(() => reader.rows.length + reader.missed === 2)
+    expect(reader.rows.length).toBeGreaterThan(0)
+  })
+
   test('an update comes as a row, a delete does not, and what a job rewrites stays where it was', async () => {
     const source = await createSource(server.graphql, KEYED)
     await post(source.url, { id: 1, shop: 'a' })
