@@ -3,6 +3,7 @@
  * at requests with a refusal, so accepted ones cost nothing more.
  */
 import type { PoolSchema } from '../format/schema.ts'
+import { reserveUs } from '../util/clock.ts'
 import { DOCUMENT, describeDocument, describeEventError } from './event-error.ts'
 import { ERROR_WORDS, FLAG, OUTCOME, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from './kernel.ts'
 import type { ParseTask, ParseTaskGroup } from './parse-task.ts'
@@ -44,27 +45,36 @@ const REFUSED_WITH_OTHERS = {
 
 /** The rows of a group with a grant; undefined where nothing was refused. */
 export function collectRejected(
-  { from, to, rejected: grant }: ParseTaskGroup,
+  { from, to, clock, rejected: grant }: ParseTaskGroup,
   schema: PoolSchema,
   memory: TaskMemory,
 ): RejectedRows | undefined {
   if (grant === undefined) return undefined
   let writer: RejectedWriter | undefined
   let error = 0
-  const { errors, outcomes } = memory
+  const { errors, outcomes, table } = memory
   while (error < errors.length && errors[error]! < from) error += ERROR_WORDS
   for (let request = from; request < to; request += 1) {
     const first = error
     while (errors[error] === request) error += ERROR_WORDS
     const document = outcomes[request * OUTCOME_WORDS + OUTCOME.document]!
     if (document === DOCUMENT.ok && first === error) continue
-    if ((memory.table[request * REQUEST_WORDS + REQUEST.flags]! & FLAG.keeps) === 0) continue
+    const flags = table[request * REQUEST_WORDS + REQUEST.flags]!
+    if ((flags & FLAG.keeps) === 0) continue
     writer ??= new RejectedWriter(grant)
+    // Such a clock gives a value to accepted events alone, but the ids of rows need one too.
+    const isRising = (flags & FLAG.rises) !== 0 && outcomes[request * OUTCOME_WORDS + OUTCOME.accepted] === 0
+    if (isRising && clock !== undefined) reserveReceivedAt(clock, table, request)
     const own = errors.subarray(first, error)
     if (document === DOCUMENT.ok) addEvents(writer, request, own, schema, memory)
     else addRequest(writer, request, document, own, memory)
   }
   return writer?.end()
+}
+
+function reserveReceivedAt(clock: SharedArrayBuffer, table: Float64Array, request: number): void {
+  const at = request * REQUEST_WORDS + REQUEST.receivedAtUs
+  table[at] = reserveUs(clock, table[at]!, 1)
 }
 
 /** The row of a request that was refused as a whole. */
@@ -78,6 +88,10 @@ function addRequest(
   const early = memory.early.get(request)
   // A handshake is not refused, and nobody knows who sent a request with a wrong signature.
   if (early !== undefined && ('contentType' in early || early.status === 401)) return
+  if (!writer.hasRoom) {
+    writer.leaveOut(1)
+    return
+  }
   const [, event, word, byte] = errors
   const broken = word === undefined ? undefined : { event: event!, word, byte: byte! }
   const { code, message } = early ?? describeDocument(document, broken)

@@ -3,16 +3,20 @@
  * the refused events of a task while it has their bodies in memory; the main thread makes those of
  * requests whose bodies nobody parsed. A row is a JSON object, as an event of that pool is.
  *
- *   W-9  A group makes rows of at most `bytesMax` bytes. Those that are left out are counted.
+ *   W-9  A group makes rows of at most `bytesMax` bytes. Those that are left out are counted. A
+ *        text that has no room for sure costs nothing: no row is made of it.
  */
 import { isUtf8 } from 'node:buffer'
 import { must } from '../util/assert.ts'
-import { KiB } from '../util/limits.ts'
+import { EVENTS_MAX, KiB } from '../util/limits.ts'
 import { JsonScan } from './json-scan.ts'
 
 /** Bytes of a refused text that are kept. Nearly all events of real senders are shorter. */
 export const REJECTED_TEXT_BYTES_MAX = 64 * KiB
-/** A piece of rows is handed on at this size; its last row may go beyond it. */
+/**
+ * A piece of rows ends at this size, which its last row may go beyond, and at EVENTS_MAX rows: so
+ * each piece has room in a request of its own.
+ */
 const PIECE_BYTES = 256 * KiB
 
 /** The permission to keep the refused events of one group of requests. */
@@ -25,7 +29,7 @@ export interface RejectedGrant {
   readonly bytesMax: number
 }
 
-/** Rows in pieces. Each piece has room in a request of its own. */
+/** Rows in pieces. */
 export interface RejectedRows {
   readonly pieces: readonly RejectedPiece[]
   /** Rows that were left out for want of bytes. */
@@ -78,18 +82,27 @@ export class RejectedWriter {
   }
 
   add(rejected: Rejected): void {
-    const row = rowOf(this.#grant, rejected)
-    const bytes = Buffer.byteLength(row)
-    if (this.#bytes + bytes > this.#grant.bytesMax) {
+    const row = this.#tryRow(rejected)
+    if (row === undefined) {
       // Later rows have no room either: what is kept is the beginning, without holes.
       this.#bytes = this.#grant.bytesMax
       this.#leftOut += 1
       return
     }
+    const bytes = Buffer.byteLength(row) + 1 // with its comma
     this.#bytes += bytes
     this.#pieceBytes += bytes
     this.#rows.push(row)
-    if (this.#pieceBytes >= PIECE_BYTES) this.#endPiece()
+    if (this.#pieceBytes >= PIECE_BYTES || this.#rows.length === EVENTS_MAX) this.#endPiece()
+  }
+
+  /** The row where it has room. The text is looked at only where it may have room as it is. */
+  #tryRow(rejected: Rejected): string | undefined {
+    const room = this.#grant.bytesMax - this.#bytes
+    const textBytes = Math.min(rejected.text?.byteLength ?? 0, REJECTED_TEXT_BYTES_MAX - 3)
+    if (textBytes + rejected.context.byteLength >= room) return undefined
+    const row = rowOf(this.#grant, rejected)
+    return Buffer.byteLength(row) + 1 > room ? undefined : row
   }
 
   end(): RejectedRows {

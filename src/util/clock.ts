@@ -44,6 +44,11 @@ export class RisingClock {
     return this.#lastUs
   }
 
+  /** A value that no other one of this clock equals, also where it is shared. */
+  unique(): number {
+    return this.#shared === undefined ? this.next() : reserveUs(this.#shared, this.next(), 1)
+  }
+
   /** Makes the next value larger than `us`. Called before the clock is shared. */
   raise(us: number): void {
     assert(this.#shared === undefined, 'a clock is raised before it is shared')
