@@ -1,6 +1,6 @@
 /** The front end: joins admission, ingest and control requests, listens and stops. */
 
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import { API_TIMES, type Api, type ApiDeps, type ApiOptions } from './api-types.ts'
@@ -85,7 +85,7 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
         clearInterval(timer)
         // Over node:http an answer before the end of its body reaches the socket after this turn.
         await nextTurn()
-        await Promise.race([ingest.rejected.stop(), sleep(REJECTED_STOP_MS, undefined, { ref: false })])
+        await ingest.rejected.stop(REJECTED_STOP_MS)
         listening.close()
         return idle
       },

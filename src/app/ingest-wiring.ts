@@ -36,15 +36,14 @@ interface CachedTarget extends Target {
 }
 
 /**
- * The functions target(), rejectedTarget(), isLive(), onReleased() and commit() of ApiDeps, cutOver() for new schema
- * versions, and forget() for deleted pools.
+ * The functions target(), rejectedTarget(), isLive(), onReleased() and commit() of ApiDeps,
+ * cutOver() for new schema versions, and forget() for deleted pools.
  */
 export function wireIngest({ catalog, commit, received, append, webhookUrl }: IngestWiring) {
   /** By the number of the pool: a pool has one webhook id for life. */
   const targets = new Map<number, CachedTarget>()
   const pools = new Map<number, IngestPool>()
   let resumed = () => {}
-  let rejectedId: string | undefined
   const ingestPool = (pool: Pool): IngestPool => {
     const known = pools.get(pool.number)
     if (known !== undefined) return known
@@ -69,15 +68,7 @@ export function wireIngest({ catalog, commit, received, append, webhookUrl }: In
       targets.set(number, { ...found, target })
       return target
     },
-    /** The pool of rejected events, which has no webhook. It is never deleted. */
-    rejectedTarget(): IngestTarget | undefined {
-      rejectedId ??= rejectedPool(catalog.read)?.id
-      const pool = rejectedId === undefined ? undefined : catalog.pool(rejectedId)
-      const source = pool && catalog.read.sources.get(pool.dataSourceId)
-      if (pool === undefined || source === undefined) return undefined
-      const { key } = catalog.read.currentSchema(pool)
-      return targetOf(ingestPool(pool), key, { pool, source }, received.of(pool.number), undefined)
-    },
+    rejectedTarget: rejectedTarget(catalog, received, ingestPool),
     /** Forgets the target of a deleted pool. */
     forget({ number }: Pool): void {
       targets.delete(number)
@@ -116,6 +107,23 @@ export function wireIngest({ catalog, commit, received, append, webhookUrl }: In
           append(part.pool, schema, [{ kind: part.kind, batch: part.batch, requests: part.requests }])
       }
     },
+  }
+}
+
+/** The target of the pool of rejected events, which has no webhook. It is never deleted. */
+function rejectedTarget(
+  catalog: Catalog,
+  received: ReceivedClocks,
+  ingestPool: (pool: Pool) => IngestPool,
+): () => IngestTarget | undefined {
+  let id: string | undefined
+  return () => {
+    id ??= rejectedPool(catalog.read)?.id
+    const pool = id === undefined ? undefined : catalog.pool(id)
+    const source = pool && catalog.read.sources.get(pool.dataSourceId)
+    if (pool === undefined || source === undefined) return undefined
+    const { key } = catalog.read.currentSchema(pool)
+    return targetOf(ingestPool(pool), key, { pool, source }, received.of(pool.number), undefined)
   }
 }
 

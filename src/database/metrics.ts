@@ -119,8 +119,7 @@ export function createMetrics(): Metrics {
   return {
     events: (pool, result, code, count) => events.add(pool, result, code, count),
     refused: code => add(refusals, code, 1),
-    signatureRefused: countSignatures(registers),
-    rejectedRows: countRejectedRows(registers),
+    ...countRefused(registers),
     request: status => add(requests, status, 1),
     bytes: count => {
       bytes += count
@@ -140,6 +139,10 @@ export function createMetrics(): Metrics {
     text: () => registry.metrics(),
     stop: () => loop.disable(),
   }
+}
+
+function countRefused(registers: Registry[]): Pick<Metrics, 'signatureRefused' | 'rejectedRows'> {
+  return { signatureRefused: countSignatures(registers), rejectedRows: countRejectedRows(registers) }
 }
 
 function countRejectedRows(registers: Registry[]): Metrics['rejectedRows'] {

@@ -45,9 +45,15 @@ export interface Admission {
 }
 
 /** A request that was refused by its head. */
-export interface RefusedHead {
+interface RefusedHead {
   readonly refusal: Refusal
   readonly contentType: string | null
+}
+
+export type RefusedAdmission = Admission & {
+  readonly refused: RefusedHead
+  /** False where the refusal is only counted. */
+  readonly isKept: boolean
 }
 
 /**
@@ -123,10 +129,9 @@ function admitTo(
 const KEPT_STATUSES = [400, 413, 415]
 
 /**
- * The admission of a request that was refused by its head, where the refusal is to be kept. Its
- * body is read first if it is short. Undefined where nothing is kept: a wrong credential says
- * nothing about a sender, and neither does a request to a signed source, whose signature nobody
- * has checked.
+ * The admission of a request that was refused by its head for what its sender would have to mend;
+ * undefined for the others. It is only counted where its source says so, and where the source is
+ * signed: nobody has checked the signature.
  */
 export function admitRefused(
   head: RequestHead,
@@ -134,16 +139,17 @@ export function admitRefused(
   subpath: string,
   refusal: Refusal,
   deps: Pick<ApiDeps, 'target'>,
-): (Admission & { readonly refused: RefusedHead }) | undefined {
+): RefusedAdmission | undefined {
   if (!KEPT_STATUSES.includes(refusal.status)) return undefined
   const target = targetOf(webhook, deps)
-  if (target === undefined || target.rejects === undefined) return undefined
-  const { sender } = target
-  if (kindOf(head.method, sender) !== 'post' || (sender?.signature ?? null) !== null) return undefined
-  const context = sender === undefined ? undefined : readContext(head, sender, subpath)
+  if (target === undefined) return undefined
+  const { sender, rejects } = target
+  const isPost = kindOf(head.method, sender) === 'post'
+  const isKept = isPost && rejects !== undefined && (sender?.signature ?? null) === null
+  const context = isKept && sender !== undefined ? readContext(head, sender, subpath) : undefined
   const contentType = head.header('content-type')
   return {
-    ...{ target, kind: 'post', allOrNothing: false, minimal: false },
+    ...{ target, kind: 'post', allOrNothing: false, minimal: false, isKept },
     cors: sender?.accept.has('BROWSER') === true,
     declaredBytes: declaredBytesOf(head),
     ...(context === undefined ? {} : { context }),

@@ -54,6 +54,8 @@ export type BodySocket = Pick<Responder, 'bodyRead' | 'pause' | 'resume' | 'wait
 
 /** Takes the outcome of a batch of an import, a request without a client (import-run.ts). */
 export interface BatchSink {
+  /** Rows of the server's own, which nobody sent: no metric of received events counts them. */
+  readonly isOwn?: true
   /** Called when a batch that is given from now on comes after this one. @param version it has */
   sequenced(version: number): void
   answered(answer: Answer): void
@@ -221,6 +223,11 @@ export class Waiting {
 
   get length(): number {
     return this.#all.size
+  }
+
+  /** True where so much waits that further requests may soon take the places of waiting ones. */
+  get isHalfFull(): boolean {
+    return this.#all.size > WAITING_REQUESTS_MAX / 2 || this.bytes > WAITING_BYTES_MAX / 2
   }
 
   isEmpty(line: Line): boolean {

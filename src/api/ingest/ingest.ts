@@ -29,7 +29,7 @@ import type { ApiDeps, ApiTimes, IngestTarget } from '../api-types.ts'
 import { CORS_HEADERS, withCors } from '../cors.ts'
 import { answerEarly, nothing, type Responder } from '../http/responder.ts'
 import { problemReply, refusalOfError, refuse, rejectedHeaders } from '../problem.ts'
-import type { Admission, RateLimit, RefusedHead } from './admission.ts'
+import type { Admission, RateLimit, RefusedAdmission } from './admission.ts'
 import { Bodies, busy } from './bodies.ts'
 import { type BatchSink, type BodySocket, IngestRequest, type Slab, SlabPool } from './body-memory.ts'
 import { type Answer, answerOf, answerRefusal, Turns } from './ingest-answer.ts'
@@ -100,6 +100,7 @@ export class Ingest {
     this.slabs.onFree = () => this.bodies.pump()
     this.rejected = new RejectedEvents({
       target: () => deps.rejectedTarget(),
+      mayPost: () => !this.bodies.waiting.isHalfFull,
       submit: (target, body, sink) => this.submit(target, body, sink),
       nameOf: poolId => deps.meter.poolName(poolId),
       onRows: (kept, leftOut) => deps.meter.rejectedRows(kept, leftOut),
@@ -119,31 +120,27 @@ export class Ingest {
   }
 
   /**
-   * Keeps a request that was refused by its head. True where its body is read first, and answered
-   * then; a caller answers the others.
+   * Counts a request that was refused by its head, and keeps it where it is to be kept. True where
+   * its body is read first, and answered then; a caller answers the others.
    */
-  refuse(
-    admission: Admission & { readonly refused: RefusedHead },
-    isReadable: boolean,
-    responder: Responder,
-  ): boolean {
-    const { target, refused } = admission
-    this.rejected.note(target, answerRefusal(refused.refusal))
-    if (this.rejected.grant(target) === undefined) return false
-    if (isReadable) this.receive(admission, responder)
-    else this.#keepRefused(admission, target.received.next(), undefined)
-    return isReadable
+  refuse(refused: RefusedAdmission, isReadable: boolean, responder: Responder): boolean {
+    const { target, isKept, declaredBytes } = refused
+    this.rejected.note(target, answerRefusal(refused.refused.refusal))
+    if (!isKept) return false
+    if (!isReadable || declaredBytes > this.rejected.room(target)) {
+      this.#keepRefused(refused, undefined)
+      return false
+    }
+    this.receive(refused, responder)
+    return true
   }
 
-  #keepRefused(
-    { target, context, refused }: Admission,
-    receivedAtUs: number,
-    text: Uint8Array | undefined,
-  ): void {
+  /** Keeps a request that nobody parsed. @param text its body, where it was read */
+  #keepRefused({ target, context, refused }: Admission, text: Uint8Array | undefined): void {
     const { refusal, contentType } = must(refused, 'the refusal of a request')
     this.rejected.keepRequest(target, {
-      ...{ receivedAtUs, index: null, code: refusal.code, column: null, message: refusal.message },
-      ...{ contentType, text, context: context ?? new Uint8Array(0) },
+      ...{ receivedAtUs: target.received.unique(), index: null, code: refusal.code, column: null },
+      ...{ message: refusal.message, contentType, text, context: context ?? new Uint8Array(0) },
     })
   }
 
@@ -151,6 +148,12 @@ export class Ingest {
   #refuseBody(request: IngestRequest, refusal: Refusal): void {
     const { admission } = request
     const { target, kind, cors, declaredBytes } = admission
+    if (admission.refused !== undefined) {
+      // It was refused before. Without room for its body it is kept without its text.
+      this.#keepRefused(admission, undefined)
+      answerEarly(request.responder, problemReply(admission.refused.refusal), declaredBytes)
+      return
+    }
     this.#deps.meter.refused(refusal.code)
     // Every answer to a body that was read has the counts.
     const counts = request.complete ? rejectedHeaders(0) : {}
@@ -161,11 +164,7 @@ export class Ingest {
     }
     this.rejected.note(target, answerRefusal(refusal))
     if (refusal.status === 413 && kind === 'post' && admission.received?.signature === undefined)
-      this.#keepRefused(
-        { ...admission, refused: { refusal, contentType: null } },
-        target.received.next(),
-        undefined,
-      )
+      this.#keepRefused({ ...admission, refused: { refusal, contentType: null } }, undefined)
     answerEarly(request.responder, problemReply(counted), declaredBytes)
   }
 
@@ -211,7 +210,7 @@ export class Ingest {
     if (refused !== undefined) {
       const text = Buffer.from(slab.bytes.subarray(request.offset, request.offset + request.bytes))
       this.slabs.release(slab)
-      this.#keepRefused(request.admission, request.receivedAtUs, text)
+      this.#keepRefused(request.admission, text)
       this.#send(request, answerRefusal(refused.refusal))
       return
     }
@@ -361,6 +360,10 @@ export class Ingest {
 
   #send(request: IngestRequest, answer: Answer): void {
     const { target } = request.admission
+    if (request.sink?.isOwn === true) {
+      request.sink.answered(answer)
+      return
+    }
     this.#rate.pay(target.poolNumber, answer.accepted + answer.rejected)
     this.#deps.meter.bodyBytes(request.bytes)
     this.#deps.meter.events(target.poolId, answer.accepted, answer.rejectedBy)

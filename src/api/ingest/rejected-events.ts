@@ -6,9 +6,10 @@
  * nobody parsed. They are posted to their pool after the answers, so no answer waits for them. A
  * kill in between loses rows of the last moments, never the answer that told the sender.
  *
- *   W-9  A pool keeps rejected events of REJECTED_BYTES_PER_DAY, half of them at once and the others
- *        evenly; all pools together four times as much. At most PENDING_BYTES_MAX wait for their
- *        log record. What has no room is counted.
+ *   W-9  A pool keeps rejected events of REJECTED_BYTES_PER_DAY, half of them at once and the
+ *        others evenly; all pools together four times as much. At most PENDING_BYTES_MAX wait for
+ *        their log record. What has no room is counted. Rows wait while many senders wait, so that
+ *        no sender loses its place to them.
  */
 import {
   type Rejected,
@@ -17,7 +18,7 @@ import {
   type RejectedRows,
   RejectedWriter,
 } from '../../parse/rejected-rows.ts'
-import { monotonicMs } from '../../util/clock.ts'
+import { monotonicMs, resolvesWithin } from '../../util/clock.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX, KiB, MiB } from '../../util/limits.ts'
 import { printable, warn } from '../../util/say.ts'
 import type { IngestTarget } from '../api-types.ts'
@@ -37,7 +38,11 @@ const GRANT_BYTES_MAX = 4 * MiB
 const GRANT_BYTES_MIN = 4 * KiB
 /** Requests of rows without an answer: the next one is parsed while this one is synced. */
 const REQUESTS_UNDER_WAY_MAX = 2
+/** Time after which rows that found no room are posted again. */
+const RETRY_MS = 100
 const MINUTE_MS = 60_000
+/** Statuses of refusals that a sender has to mend. The others tell it to come again. */
+const TOLD_STATUSES: readonly number[] = [200, 400, 401, 413, 415]
 /** Pools whose refusals are told one by one each minute. */
 const POOLS_TOLD_MAX = 20
 /** Characters of the first message in the log. */
@@ -50,6 +55,8 @@ const CLOSE = Buffer.from(']')
 interface RejectedDeps {
   /** The pool of rejected events; undefined while there is none. */
   target(): IngestTarget | undefined
+  /** False while so many senders wait that a further request could take the place of one. */
+  mayPost(): boolean
   submit(target: IngestTarget, body: Uint8Array, sink: BatchSink): void
   /** The unique name of a pool, for the log. */
   nameOf(poolId: string): string
@@ -59,7 +66,7 @@ interface RejectedDeps {
 
 export class RejectedEvents {
   readonly #deps: RejectedDeps
-  readonly #budgets = new Budgets()
+  readonly #budgets: Budgets
   readonly #minute = new Minute()
   #pending: RejectedPiece[] = []
   #pendingBytes = 0
@@ -67,26 +74,50 @@ export class RejectedEvents {
   #isScheduled = false
   #onDrained: () => void = () => {}
 
-  constructor(deps: RejectedDeps) {
+  constructor(deps: RejectedDeps, nowMs = monotonicMs) {
     this.#deps = deps
+    this.#budgets = new Budgets(nowMs)
+  }
+
+  /** Bytes of rows that a pool may keep now; 0 where its refused events are only counted. */
+  room({ rejects, poolNumber }: IngestTarget): number {
+    return rejects === undefined ? 0 : Math.min(this.#roomOf(poolNumber), GRANT_BYTES_MAX)
+  }
+
+  #roomOf(pool: number): number {
+    const room = Math.min(this.#budgets.left(pool), PENDING_BYTES_MAX - this.#pendingBytes)
+    return Math.max(0, Math.floor(room))
   }
 
   /** The permission for a group of a parse task; undefined where nothing is kept. */
-  grant({ rejects, poolNumber: pool }: IngestTarget): RejectedGrant | undefined {
+  grant(target: IngestTarget): RejectedGrant | undefined {
+    const { rejects, poolNumber: pool } = target
     if (rejects === undefined) return undefined
-    const room = Math.min(this.#budgets.left(pool), PENDING_BYTES_MAX - this.#pendingBytes, GRANT_BYTES_MAX)
-    return room >= GRANT_BYTES_MIN ? { properties: rejects, pool, bytesMax: room } : undefined
+    const room = this.room(target)
+    return { properties: rejects, pool, bytesMax: room < GRANT_BYTES_MIN ? 0 : room }
   }
 
-  /** Takes the rows of a group over, and posts them soon. */
+  /** Takes the rows of a group over, and posts them soon. Other groups may have used the room. */
   keep(pool: number, { pieces, leftOut }: RejectedRows): void {
-    let bytes = 0
-    for (const piece of pieces) bytes += piece.json.byteLength
-    this.#budgets.spend(pool, bytes)
-    this.#pendingBytes += bytes
-    this.#pending.push(...pieces)
-    if (leftOut > 0) this.#deps.onRows(0, leftOut)
+    let rowsLeftOut = leftOut
+    for (const piece of pieces) {
+      const bytes = piece.json.byteLength
+      if (bytes > this.#roomOf(pool)) {
+        rowsLeftOut += piece.rows
+        continue
+      }
+      this.#budgets.spend(pool, bytes)
+      this.#pendingBytes += bytes
+      this.#pending.push(piece)
+    }
+    this.#leaveOut(rowsLeftOut)
     this.#schedule()
+  }
+
+  #leaveOut(rows: number): void {
+    if (rows === 0) return
+    this.#deps.onRows(0, rows)
+    this.#minute.leftOut += rows
   }
 
   /** Keeps one request whose body nobody parsed. */
@@ -99,56 +130,71 @@ export class RejectedEvents {
   }
 
   /** Counts an answer with refusals for the line of this minute. */
-  note({ poolId }: IngestTarget, { refusal, rejected, rejectedBy, errors }: Answer): void {
-    if (refusal === undefined && rejected === 0) return
+  note({ poolId }: IngestTarget, { reply, refusal, rejected, rejectedBy, errors }: Answer): void {
+    if (!TOLD_STATUSES.includes(reply.status) || (refusal === undefined && rejected === 0)) return
     const message = refusal?.message ?? errors?.[0]?.message ?? ''
     if (rejectedBy.size === 0) this.#minute.add(poolId, refusal?.code ?? '', 1, message)
     for (const [code, count] of rejectedBy) this.#minute.add(poolId, code, count, message)
   }
 
   tick(nowMs: number): void {
-    this.#schedule() // rows that found no room are tried again
     for (const line of this.#minute.lines(nowMs, this.#deps.nameOf)) warn(line)
   }
 
-  /** Resolves when every row that was kept so far is in the log, or was given up. */
-  stop(): Promise<void> {
-    for (const line of this.#minute.lines(Number.POSITIVE_INFINITY, this.#deps.nameOf)) warn(line)
-    if (this.#pending.length === 0 && this.#underWay === 0) return Promise.resolve()
-    return new Promise(resolve => {
+  /** Resolves when every row that was kept so far is in the log, or was given up after `msMax`. */
+  async stop(msMax: number): Promise<void> {
+    this.tick(Number.POSITIVE_INFINITY)
+    if (this.#pending.length === 0 && this.#underWay === 0) return
+    const drained = new Promise<void>(resolve => {
       this.#onDrained = resolve
     })
+    if (!(await resolvesWithin(msMax, drained)))
+      warn('rejected events of the last moments are not kept: the server stops before they are stored')
   }
 
   /** Posts after this turn: rows of answers that are sent together share a request. */
   #schedule(): void {
     if (this.#isScheduled || this.#pending.length === 0) return
     this.#isScheduled = true
-    setImmediate(() => {
-      this.#isScheduled = false
-      while (this.#pending.length > 0 && this.#underWay < REQUESTS_UNDER_WAY_MAX) this.#post()
-    })
+    setImmediate(() => this.#postAll())
   }
 
-  #post(): void {
+  /** Posts what may be posted now. What finds no room is tried again after RETRY_MS. */
+  #postAll(): void {
+    while (this.#pending.length > 0 && this.#underWay < REQUESTS_UNDER_WAY_MAX) {
+      if (!this.#deps.mayPost() || !this.#post()) {
+        setTimeout(() => this.#postAll(), RETRY_MS).unref()
+        return
+      }
+    }
+    this.#isScheduled = false
+  }
+
+  /** False where the request was refused at once, so that its rows wait again. */
+  #post(): boolean {
     const target = this.#deps.target()
     const pieces = this.#takePieces()
     const rows = pieces.reduce((sum, piece) => sum + piece.rows, 0)
     if (target === undefined) {
-      this.#ended(pieces, rows, false)
-      return
+      this.#ended(pieces, 0, rows, 'their pool is not there')
+      return true
     }
     const parts = pieces.flatMap((piece, index) => (index === 0 ? [piece.json] : [COMMA, piece.json]))
+    let isRefused = false
     this.#underWay += 1
     this.#deps.submit(target, Buffer.concat([OPEN, ...parts, CLOSE]), {
+      isOwn: true,
       sequenced: () => {},
-      answered: answer => {
+      answered: ({ refusal, accepted, errors }) => {
         this.#underWay -= 1
-        if (answer.refusal?.status === 429) this.#pending.unshift(...pieces)
-        else this.#ended(pieces, rows, answer.refusal === undefined, answer)
-        if (answer.refusal === undefined) this.#schedule()
+        if (refusal?.status === 429) {
+          isRefused = true
+          this.#pending.unshift(...pieces)
+        } else this.#ended(pieces, accepted, rows, (refusal ?? errors?.[0])?.message)
+        this.#schedule()
       },
     })
+    return !isRefused
   }
 
   /** The pieces of one request: within the limits of every body. */
@@ -163,36 +209,39 @@ export class RejectedEvents {
     return this.#pending.splice(0, count)
   }
 
-  #ended(pieces: readonly RejectedPiece[], rows: number, isStored: boolean, answer?: Answer): void {
+  #ended(pieces: readonly RejectedPiece[], kept: number, rows: number, why?: string): void {
     for (const { json } of pieces) this.#pendingBytes -= json.byteLength
-    if (isStored) this.#deps.onRows(rows, 0)
-    else {
-      this.#deps.onRows(0, rows)
-      warn(`${rows} rejected events are not kept: ${answer?.refusal?.message ?? 'their pool is not there'}`)
-    }
+    this.#deps.onRows(kept, rows - kept)
+    if (kept < rows) warn(`${rows - kept} rejected events are not kept: ${printable(why ?? 'unknown')}`)
     if (this.#pending.length === 0 && this.#underWay === 0) this.#onDrained()
   }
 }
 
 /** Bytes that pools may still keep: half a day's at once, then evenly. */
 class Budgets {
+  readonly #nowMs: () => number
   /** Pools that spent something, with the bytes that they have left at that time. */
-  readonly #left = new Map<number, { bytes: number; atMs: number }>()
+  readonly #left = new Map<number, { readonly bytes: number; readonly atMs: number }>()
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs
+  }
 
   left(pool: number): number {
     return Math.min(this.#bytesLeft(pool), this.#bytesLeft(ALL_POOLS))
   }
 
   spend(pool: number, bytes: number): void {
+    if (this.#left.size > BUDGETS_MAX) for (const each of this.#left.keys()) this.#bytesLeft(each)
     for (const each of [pool, ALL_POOLS])
-      this.#left.set(each, { bytes: this.#bytesLeft(each) - bytes, atMs: monotonicMs() })
+      this.#left.set(each, { bytes: this.#bytesLeft(each) - bytes, atMs: this.#nowMs() })
   }
 
   #bytesLeft(pool: number): number {
     const atOnce = (REJECTED_BYTES_PER_DAY / 2) * (pool === ALL_POOLS ? POOLS_AT_LIMIT : 1)
     const known = this.#left.get(pool)
     if (known === undefined) return atOnce
-    const bytes = known.bytes + (atOnce / DAY_MS) * (monotonicMs() - known.atMs)
+    const bytes = known.bytes + (atOnce / DAY_MS) * (this.#nowMs() - known.atMs)
     if (bytes < atOnce) return bytes
     this.#left.delete(pool)
     return atOnce
@@ -201,6 +250,8 @@ class Budgets {
 
 /** In the place of a pool's number. */
 const ALL_POOLS = 0
+/** Beyond it those that are full again are forgotten, which takes a deleted pool half a day. */
+const BUDGETS_MAX = 1_000
 
 interface Noted {
   readonly codes: Map<string, number>
@@ -209,6 +260,8 @@ interface Noted {
 
 /** What was refused in this minute, by pool. */
 class Minute {
+  /** Rows that were left out for want of room. */
+  leftOut = 0
   #pools = new Map<string, Noted>()
   #untilMs = 0
 
@@ -222,15 +275,20 @@ class Minute {
   lines(nowMs: number, nameOf: (poolId: string) => string): string[] {
     if (nowMs < this.#untilMs) return []
     this.#untilMs = nowMs + MINUTE_MS
-    if (this.#pools.size === 0) return []
     const all = [...this.#pools]
     this.#pools = new Map()
-    const lines = all.slice(0, POOLS_TOLD_MAX).map(([poolId, { codes, first }]) => {
-      const counts = [...codes].sort(([, a], [, b]) => b - a).map(([code, count]) => `${code} ${count}`)
-      const message = printable(first.slice(0, MESSAGE_CHARACTERS_MAX))
-      return `refused in a minute, Data Pool ${printable(nameOf(poolId))}: ${counts.join(', ')}; the first: ${message}`
-    })
+    const lines = all.slice(0, POOLS_TOLD_MAX).map(([poolId, noted]) => lineOf(nameOf(poolId), noted))
     const more = all.length - lines.length
-    return more > 0 ? [...lines, `refused in a minute: events of ${more} more Data Pools`] : lines
+    if (more > 0) lines.push(`refused in a minute: events of ${more} more Data Pools`)
+    if (this.leftOut > 0)
+      lines.push(`refused in a minute, and not kept because the limit is reached: ${this.leftOut} events`)
+    this.leftOut = 0
+    return lines
   }
+}
+
+function lineOf(name: string, { codes, first }: Noted): string {
+  const counts = [...codes].sort(([, a], [, b]) => b - a).map(([code, count]) => `${code} ${count}`)
+  const message = printable(first.slice(0, MESSAGE_CHARACTERS_MAX))
+  return `refused in a minute, Data Pool ${printable(name)}: ${counts.join(', ')}; the first: ${message}`
 }
