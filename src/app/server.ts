@@ -19,6 +19,7 @@ import { tailRoute } from '../api/tail-route.ts'
 import { createTokens } from '../catalog/access/token.ts'
 import { PROPELLERS } from '../catalog/documents/model.ts'
 import type { OpenedCatalog } from '../catalog/open-catalog.ts'
+import { REJECTED_EVENTS } from '../catalog/rejected-pool.ts'
 import { sweepThenCompact } from '../database/compaction.ts'
 import { openStages, rebuiltNotes, type Stages } from '../database/stages.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
@@ -278,6 +279,10 @@ function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['
   if (opened.removedSources.length > 0)
     notes.push(
       `webhook sources whose Data Pool an earlier version had deleted are removed: ${opened.removedSources.map(name => printable(name)).join(', ')}`,
+    )
+  if (opened.rejectedEventsAre !== undefined)
+    notes.push(
+      `the Data Pool of rejected events is named ${printable(opened.rejectedEventsAre)}: another Data Pool or Data Source has the name ${REJECTED_EVENTS}`,
     )
   if (log.replayed > 0) notes.push(`replayed ${log.replayed} requests from the log`)
   if (log.torn !== undefined)

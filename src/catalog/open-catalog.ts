@@ -4,9 +4,9 @@
  *
  * A new data folder gets, in one transaction, its identity, the signing key, the first application
  * with all scopes, and the open pool `events`. Each folder gets the pool of rejected events, once.
- * A later start may replace the first application by
- * the options. Options that were applied are not applied again: a secret that was rotated since
- * stays dead, and a deleted application stays deleted.
+ * A later start may replace the first application by the options. Options that were applied are not
+ * applied again: a secret that was rotated since stays dead, and a deleted application stays
+ * deleted.
  *
  * Webhook sources without a pool are removed: an earlier version deleted pools alone, and a client
  * may wait until their source is gone too.
@@ -33,7 +33,7 @@ import { type Application, type Meta, type Pool, PROPELLERS, SCOPES } from './do
 
 import { makeSigningKey } from './documents/signing-keys.ts'
 import { openStoreClient, type StoreClient } from './lmdb/store-client.ts'
-import { makeRejectedPool } from './rejected-pool.ts'
+import { makeRejectedPool, otherRejectedName } from './rejected-pool.ts'
 
 export interface CatalogOptions extends AdminGiven {
   readonly paths: Paths
@@ -57,6 +57,8 @@ export interface OpenedCatalog {
   readonly unapplied: string | undefined
   /** The unique names of the webhook sources without a pool that this start removed. */
   readonly removedSources: readonly string[]
+  /** The name of the pool of rejected events where another pool or source has its usual name. */
+  readonly rejectedEventsAre: string | undefined
 }
 
 /** Rejects with CannotRun, Damaged or Unavailable. */
@@ -79,7 +81,8 @@ export async function openCatalog(options: CatalogOptions): Promise<OpenedCatalo
     if (rejected !== undefined) await catalog.put(rejected.puts, rejected.removes)
     const { admin, written } = writeAdmin(memory, paths.admin, options.disk ?? disk)
     const unapplied = unappliedNote(memory, options)
-    return { catalog, admin, adminIsNew: written, isNewFolder, unapplied, removedSources }
+    const rejectedEventsAre = otherRejectedName(memory)
+    return { catalog, admin, adminIsNew: written, isNewFolder, unapplied, removedSources, rejectedEventsAre }
   } catch (error) {
     await store.stop()
     throw error

@@ -3,7 +3,7 @@
  * webhook: the server itself writes its rows (api/ingest/rejected-events.ts), through the log and
  * the flush of every pool. docs/rejected-events.md says what stands in the columns.
  */
-import { assert } from '../util/assert.ts'
+import { assert, must } from '../util/assert.ts'
 import { unusedId } from './change/change.ts'
 import { internalSource, newPool } from './change/change-pool.ts'
 import { checkPool } from './change/rules.ts'
@@ -78,4 +78,12 @@ function freeName({ pools, sources }: Memory): string {
     const name = number === 1 ? REJECTED_EVENTS : `${REJECTED_EVENTS}_${number}`
     if (!pools.has(name) && !sources.has(name)) return name
   }
+}
+
+/** The pool's name where another pool or source has the usual one; undefined elsewhere. */
+export function otherRejectedName({ pools, sources }: Memory): string | undefined {
+  const { id, uniqueName } = must(rejectedPool({ pools }), 'the pool of rejected events')
+  const holder = pools.find(REJECTED_EVENTS)
+  const isTaken = sources.has(REJECTED_EVENTS) || (holder !== undefined && holder.id !== id)
+  return isTaken ? uniqueName : undefined
 }

@@ -13,6 +13,7 @@ import { Memory } from '../../src/catalog/documents/memory.ts'
 import { SCOPES } from '../../src/catalog/documents/model.ts'
 import { openStore } from '../../src/catalog/lmdb/catalog-store.ts'
 import { type OpenedCatalog, startChange, writeAdmin } from '../../src/catalog/open-catalog.ts'
+import { REJECTED_EVENTS } from '../../src/catalog/rejected-pool.ts'
 import { must } from '../../src/util/assert.ts'
 import { MemoryDisk } from '../util/memory-disk.ts'
 import { type Folder, makeFolder } from './folder.ts'
@@ -47,7 +48,7 @@ describe('an empty folder', () => {
     await first.catalog.change(deleteSource({ uniqueName: 'events' }))
     await first.catalog.stop()
     const second = await folder.open()
-    expect(second.catalog.pools()).toEqual([])
+    expect(second.catalog.pools().map(({ uniqueName }) => uniqueName)).toEqual([REJECTED_EVENTS])
   })
 
   test('takes id and secret from the options', async () => {
@@ -97,7 +98,7 @@ describe('a later start', () => {
     expect(third.admin).toEqual({ clientId: 'new-id', clientSecret: 'new-secret-of-mine' })
     expect(third.catalog.application(oldId)).toBeUndefined()
     expect(adminFile()).toEqual(third.admin)
-    expect(third.catalog.pools()).toHaveLength(1)
+    expect(third.catalog.pools()).toHaveLength(2)
   })
 
   test('with another id or secret leaves name, scopes and propeller, and takes no policy along', async () => {

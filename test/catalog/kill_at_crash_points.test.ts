@@ -32,7 +32,7 @@ test('a creation killed before the commit left nothing', async () => {
     undefined,
   ])
   expect(created(await catalog.change(createWebhookSource({ uniqueName: 'made' }, 'APP1'))).pool.number).toBe(
-    2,
+    3,
   )
 })
 
@@ -69,12 +69,17 @@ test('a deletion killed before or after the commit is not done or done', async (
 test('a first start killed at either point is made whole by the next', async () => {
   expect(kill('catalog.before-commit', '')).not.toContain('opened')
   const first = await folder.open()
-  expect([first.isNewFolder, first.adminIsNew, first.catalog.pools().length]).toEqual([true, true, 1])
+  expect([first.isNewFolder, first.adminIsNew, first.catalog.pools().length]).toEqual([true, true, 2])
 })
 
 test('a first start killed before data/admin.json keeps its application', async () => {
   kill('catalog.committed', '')
   const { admin, adminIsNew, isNewFolder, catalog } = await folder.open()
   expect([isNewFolder, adminIsNew]).toEqual([false, true])
+  // The pool of rejected events is made in a transaction of its own.
+  expect(catalog.pools().map(({ number, builtIn }) => [number, builtIn])).toEqual([
+    [1, undefined],
+    [2, 'REJECTED_EVENTS'],
+  ])
   expect(catalog.application(must(admin, 'admin').clientId)?.secret).toBe(admin?.clientSecret)
 })

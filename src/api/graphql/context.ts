@@ -105,9 +105,14 @@ export function requireScope(
   ...scopes: readonly [Scope, ...Scope[]]
 ): void {
   caller.verifyAgain()
-  const current = deps.catalog.application(caller.applicationId)?.scopes ?? []
-  if (scopes.some(scope => caller.scopes.has(scope) && current.includes(scope))) return
+  if (scopes.some(scope => hasScope({ caller, deps }, scope))) return
   throw lacksScope(caller.applicationId, action, scopes.at(-1) ?? '')
+}
+
+/** True where the caller had the scope, and its application still has it. */
+export function hasScope({ caller, deps }: Pick<Context, 'caller' | 'deps'>, scope: Scope): boolean {
+  const current = deps.catalog.application(caller.applicationId)?.scopes ?? []
+  return caller.scopes.has(scope) && current.includes(scope)
 }
 
 export class Budget {

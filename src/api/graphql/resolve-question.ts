@@ -26,7 +26,7 @@ import { topValues } from '../../query/plan/top-values.ts'
 import { wallMs } from '../../util/clock.ts'
 import { newId } from '../../util/ids.ts'
 import { UNIQUE_VALUES_MAX } from '../../util/limits.ts'
-import { type Context, requireScope } from './context.ts'
+import { type Context, hasScope, requireScope } from './context.ts'
 import { badRequest, failure, notFound } from './graphql-errors.ts'
 import type { DimensionOfPool, StatisticsOfColumn } from './parents.ts'
 import type { Resolvers } from './schema-types.ts'
@@ -81,6 +81,13 @@ export function readerOf({ caller, slices, gone }: Context): Reader {
   }
 }
 
+/** What the caller may see of a pool. */
+function accessTo(pool: Pool, context: Context): Access {
+  const { applicationId, policyValues } = context.caller
+  const assigned = context.deps.catalog.read.policyOf(pool.id, applicationId)
+  return accessOf(pool, assigned, policyValues, hasScope(context, 'admin'))
+}
+
 /** A pool with the policy that limits the caller. Throws FORBIDDEN by the pool's access control. */
 export function limitedPool(pool: Pool, context: Context): LimitedPool {
   const access = accessTo(pool, context)
@@ -97,12 +104,6 @@ export function isHidden(pool: Pool, context: Context): boolean {
   const { deps, caller } = context
   const isAssigned = deps.catalog.read.policyOf(pool.id, caller.applicationId) !== undefined
   return !isAssigned && 'forbidden' in accessTo(pool, context)
-}
-
-function accessTo(pool: Pool, { deps, caller }: Context): Access {
-  const { applicationId, policyValues, scopes } = caller
-  const assigned = deps.catalog.read.policyOf(pool.id, applicationId)
-  return accessOf(pool, assigned, policyValues, scopes.has('admin'))
 }
 
 /** A pool deleted meanwhile is NOT_FOUND, whatever error the query met. */

@@ -47,6 +47,7 @@ const STOPPING = refuse(503, 'stopping', 'the server is stopping; resume the imp
   'retry-after': '5',
 })
 const CANCELLED = refuse(409, 'cancelled', 'the import was cancelled')
+const BUILT_IN = refuse(400, 'built_in_pool', 'the server alone writes the Data Pool of rejected events')
 const FORBIDDEN = refuse(403, 'forbidden', 'the scope data_pool:write or admin is needed')
 
 interface Head extends ImportRequest {
@@ -169,6 +170,7 @@ export class Imports {
     if (!mayImport(caller)) return FORBIDDEN
     const pool = imports.catalog.read.pools.find(name)
     if (pool === undefined) return unknownPool(name)
+    if (pool.builtIn !== undefined) return BUILT_IN
     const { refuse: refused } = health()
     if (refused !== undefined) return refuse(503, refused.code, refused.message, { 'retry-after': '1' })
     if (body.whyEnded !== undefined) return body.whyEnded

@@ -113,6 +113,9 @@ function additionProblem(
   awaited: readonly ColumnInput[],
   input: AddColumnInput,
 ): string | undefined {
+  // A column that takes none of the server's values would refuse its rows.
+  if (pool.builtIn !== undefined)
+    return 'The Data Pool of rejected events has the columns of its server alone.'
   if (!isGeneric(pool)) {
     if (input.jsonProperty === null) return `The column "${input.columnName}" needs a jsonProperty.`
     if (input.columnType === 'CLICKHOUSE')

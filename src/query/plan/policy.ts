@@ -61,7 +61,7 @@ export type Access = { readonly policy: RowPolicy | null } | { readonly forbidde
 /**
  * @param assigned the policy that is assigned to the application on this pool
  * @param values the `policy_values` of its token
- * @param isAdmin the caller has the scope `admin`, by which it sees a built-in pool without a policy
+ * @param isAdmin the caller has the scope `admin`: it sees a built-in pool without a policy
  */
 export function accessOf(
   pool: Pick<Pool, 'accessControlEnabled'> & { readonly builtIn?: Pool['builtIn'] },

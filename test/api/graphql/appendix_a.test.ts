@@ -12,7 +12,7 @@ const { isEnumType, isInputObjectType, isInterfaceType, isObjectType, isScalarTy
 /** The members that Weir has beyond the appendix. Their descriptions say so. */
 const OWN = new Map([
   ['ApplicationScope', ['DATA_POOL_WRITE']],
-  ['DataPool', ['webhookUrl: String']],
+  ['DataPool', ['webhookUrl: String', 'isBuiltIn: Boolean!']],
   [
     'Query',
     [
@@ -31,6 +31,7 @@ const OWN = new Map([
       'preset: String',
       'verifyToken: String',
       'eventsPath: String',
+      'rejectedEvents: RejectedEvents',
     ],
   ],
   [
@@ -42,6 +43,7 @@ const OWN = new Map([
       'preset: String',
       'verifyToken: String',
       'eventsPath: String',
+      'rejectedEvents: RejectedEvents',
     ],
   ],
   [
@@ -52,6 +54,7 @@ const OWN = new Map([
       'preset: String',
       'verifyToken: String',
       'eventsPath: String',
+      'rejectedEvents: RejectedEvents!',
     ],
   ],
   ['WebhookDataSourceColumnInput', ['coerce: Boolean']],
@@ -74,6 +77,7 @@ const OWN_TYPES = [
   'InferredColumn',
   'InferredKey',
   'LeftOutProperty',
+  'RejectedEvents',
 ]
 
 const schema = makeSchema()

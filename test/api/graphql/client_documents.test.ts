@@ -105,7 +105,8 @@ describe('Terraform', () => {
 
   test('lists, and deletes in its order, each twice', async () => {
     const list = await server.ask(TERRAFORM.sources, { first: null, last: null, after: null, before: null })
-    expect(list.data.dataSources.edges).toHaveLength(2)
+    // Its own one, that of the pool `events`, and the internal one of the pool of rejected events.
+    expect(list.data.dataSources.edges).toHaveLength(3)
     expect((await server.ask(TERRAFORM.deletePool, { id: poolId })).data).toEqual({ deleteDataPool: poolId })
     expect((await server.ask(TERRAFORM.pool, { id: poolId })).errors?.[0]?.message).toContain('not found')
     expect((await server.ask(TERRAFORM.source, { id })).errors?.[0]?.message).toContain('not found')
