@@ -17,6 +17,7 @@ import { replayFolder, verifyFolder } from '../util/verify.ts'
 import { Violation } from './client.ts'
 import { type ClientState, poolsNow } from './client-state.ts'
 import { oldName } from './pools.ts'
+import { checkRejected } from './rejected.ts'
 import type { Space } from './space.ts'
 
 const DELETION_VECTOR_ENTRIES_MAX = 1_000_000
@@ -56,6 +57,7 @@ export async function crossCheck(state: ClientState, dataDir: string): Promise<v
     }
     if (byClient.size > 0) throw new Violation(`cross-read, pool ${poolId}: rows of ${[...byClient.keys()]}`)
   }
+  if (state.rejectedPoolId !== undefined) checkRejected(state, found.get(state.rejectedPoolId) ?? [])
   state.tally.crossRead += 1
 }
 

@@ -3,6 +3,7 @@ import { below, type Random, randomFrom } from '../util/random.ts'
 import type { TestPool, TestServer } from '../util/server.ts'
 import { ask, type GraphqlAnswer, Violation } from './client.ts'
 import { POOL_KINDS, type PoolKind } from './pools.ts'
+import { FORM } from './senders.ts'
 import { Space } from './space.ts'
 
 /**
@@ -48,12 +49,21 @@ export interface Tally {
    */
   checked: number
   crossRead: number
+  /** Rows of the pool of rejected events that were checked. */
+  rejected: number
   /**
    * Kills right after a compaction commit, and the rows that it moved although they were updated or
    * deleted meanwhile.
    */
   compactionCommits: number
   changedMeanwhile: number
+}
+
+/** An event that a server refuses. */
+interface Refused {
+  readonly poolId: string
+  readonly event: string
+  readonly isForm: boolean
 }
 
 export class ClientState {
@@ -78,9 +88,14 @@ export class ClientState {
     unansweredBackups: 0,
     checked: 0,
     crossRead: 0,
+    rejected: 0,
     compactionCommits: 0,
     changedMeanwhile: 0,
   }
+  /** Unknown until the first start is ready. */
+  rejectedPoolId: string | undefined
+  /** The events that were sent in order to be refused, by their stamps. */
+  readonly refused = new Map<string, Refused>()
   readonly #ids = new Set<string>()
   #stamp = 0
   #name = 0
@@ -110,6 +125,16 @@ export class ClientState {
   nextStamp(): number {
     this.#stamp += 1
     return this.#stamp * 1_000_000 + below(this.random, 1_000_000)
+  }
+
+  /** Remembers events that are sent in order to be refused. */
+  refuses({ poolId, kind }: LoadPool, events: readonly Record<string, unknown>[]): void {
+    for (const event of events)
+      this.refused.set(String(event['stamp']), {
+        poolId,
+        event: JSON.stringify(event),
+        isForm: kind.sender === FORM,
+      })
   }
 
   nextName(): string {

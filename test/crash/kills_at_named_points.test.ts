@@ -36,8 +36,8 @@ test(`every acknowledged event outlives a kill at each named point (seed ${seed}
   }
   expect([...rounds.kills.keys()]).toEqual(expect.arrayContaining([...POINT_NAMES]))
   expect(rounds.killCount).toBeGreaterThanOrEqual(35)
-  const { changedMeanwhile, retentions, unansweredBackups, checked, crossRead } = rounds.state.tally
-  for (const count of [changedMeanwhile, retentions, unansweredBackups, checked, crossRead])
+  const { changedMeanwhile, retentions, unansweredBackups, checked, crossRead, rejected } = rounds.state.tally
+  for (const count of [changedMeanwhile, retentions, unansweredBackups, checked, crossRead, rejected])
     expect(count).toBeGreaterThan(0)
   rmSync(folder, { recursive: true, force: true })
 }, 1_800_000)

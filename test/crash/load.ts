@@ -90,7 +90,8 @@ async function postInvalid(
   const count = Math.min(2 + below(random, 20), pool.kind.sender?.eventsMax ?? 500)
   const { events, mutations } = makeBatch(state, pool.kind, space, random, count)
   const bad = below(random, events.length)
-  events[bad] = { ...events[bad], stamp: 'not a number' }
+  events[bad] = { ...events[bad], stamp: `not a number ${state.nextStamp()}` }
+  state.refuses(pool, all ? events : [events[bad]])
   const query = all ? { disable_partial_success: 'true' } : undefined
   const rest = mutations.filter((_, i) => i !== bad)
   await request(state, target, space, pool, 'POST', events, rest, all || rest.length === 0 ? 400 : 200, query)

@@ -8,6 +8,7 @@ import { readdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { openStore } from '../../src/catalog/lmdb/catalog-store.ts'
+import { must } from '../../src/util/assert.ts'
 import { createPool, fetchToken, type PoolSpec, spawnServer, type TestPool } from '../util/server.ts'
 import { verifyFolder } from '../util/verify.ts'
 import { auditCopy, changedMeanwhile, crossCheck } from './audit.ts'
@@ -15,6 +16,7 @@ import { checkUnansweredBackups } from './backups.ts'
 import { ask, ConnectionLost, Violation } from './client.ts'
 import { ClientState, findPool, verifyRows } from './client-state.ts'
 import { runLoad } from './load.ts'
+import { findRejectedPool } from './rejected.ts'
 import type { Target } from './requests.ts'
 import { mustExpire } from './retention.ts'
 import { verifyShortLived } from './short-lived.ts'
@@ -160,6 +162,7 @@ export class Rounds {
   /** Waits until the sweep has removed the files of deleted pools. */
   async #swept(): Promise<void> {
     const living = new Set([...this.state.pools, ...this.state.alive].map(pool => pool.poolId))
+    living.add(must(this.state.rejectedPoolId, 'the pool of rejected events'))
     const folder = join(this.dataDir, 'segment')
     // A pool that was deleted in this run may leave its empty folder to the next start.
     const left = () =>
@@ -255,6 +258,7 @@ export class Rounds {
   async #check(target: Target): Promise<void> {
     const { state } = this
     if (!state.hasAllPools) await state.createPools({ createPool: spec => createdPool(target, spec) })
+    await findRejectedPool(state, target)
     await verifyShortLived(state, target)
     await verifyRows(state, target.base, target.token)
   }
