@@ -271,7 +271,9 @@ class Poller {
     if (pool === undefined) return refuse(404, POOL_DELETED.code, POOL_DELETED.message)
     const { policyValues, scopes, applicationId } = asker
     const assigned = catalog.read.policyOf(pool.id, applicationId)
-    const access = accessOf(pool, assigned, policyValues, scopes.has('admin'))
+    const now = catalog.read.applications.get(applicationId)?.scopes ?? []
+    const isAdmin = scopes.has('admin') && now.includes('admin')
+    const access = accessOf(pool, assigned, policyValues, isAdmin)
     if ('forbidden' in access) return refuse(403, 'forbidden', access.forbidden)
     // Deletes have sequences too, and leave no segment that names them.
     const flushed = this.#deps.flushedSequence(pool.number)

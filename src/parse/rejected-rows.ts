@@ -121,7 +121,7 @@ export class RejectedWriter {
 function rowOf({ properties, pool }: RejectedGrant, rejected: Rejected): string {
   const { receivedAtUs, index, code, column, message, contentType, context } = rejected
   const { text, isWhole } = textOf(rejected.text)
-  // Sixteen digits of µs reach to the year 2286: ids sort by time, then by the place in the request.
+  // Sixteen digits of µs reach to the year 2286: ids sort by time, then by the place.
   const place = index === null ? 'request' : String(index).padStart(3, '0')
   const id = `${String(receivedAtUs).padStart(16, '0')}-${pool}-${place}`
   const own = JSON.stringify({

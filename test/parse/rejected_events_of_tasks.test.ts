@@ -45,7 +45,7 @@ describe.each(['native', 'js'] as const)('kernel %s', kernel => {
       ['wrong_type', 7, elements[7]],
     ])
     expect(all[0]).toMatchObject({
-      id: `${FIRST_US}-7-1`,
+      id: `${FIRST_US}-7-001`,
       column_name: 'n',
       message: WRONG,
       content_type: 'application/json',
@@ -100,9 +100,9 @@ describe.each(['native', 'js'] as const)('kernel %s', kernel => {
       { body: '["c"]', context: '{}' },
     ])
     expect(all.map(({ id, text, context }) => [id, text, context])).toEqual([
-      [`${FIRST_US + 1}-7-1`, '{"n":"a"}', { '$query.q': '1' }],
+      [`${FIRST_US + 1}-7-001`, '{"n":"a"}', { '$query.q': '1' }],
       [`${FIRST_US + 2}-7-request`, '{"n":', undefined],
-      [`${FIRST_US + 5}-7-0`, '"c"', {}],
+      [`${FIRST_US + 5}-7-000`, '"c"', {}],
     ])
   })
 
@@ -113,8 +113,8 @@ describe.each(['native', 'js'] as const)('kernel %s', kernel => {
     const bad = { body: '[{"n":1,"m":2},{"m":"x","n":"y"},{"n":1}]' }
     const all = rows([bad, { body: '{' }, bad], { schema, others: 2 })
     expect(all.map(({ id, column_name: name }) => [id, name])).toEqual([
-      [`${FIRST_US + 2}-7-1`, 'n'],
-      [`${FIRST_US + 2}-7-2`, 'm'],
+      [`${FIRST_US + 2}-7-001`, 'n'],
+      [`${FIRST_US + 2}-7-002`, 'm'],
     ])
   })
 

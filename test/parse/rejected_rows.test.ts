@@ -37,7 +37,7 @@ test('a row has the properties of its source, and an id that sorts by time', () 
   expect(rowOf(Buffer.from(text), { context: Buffer.from('{"$header.x-a":"1"}'), index: 3 })).toEqual({
     source_id: 'DSO1',
     data_pool_id: 'DPO1',
-    id: '1700000000000000-7-3',
+    id: '1700000000000000-7-003',
     code: EVENT.code,
     column_name: 'n',
     message: EVENT.message,

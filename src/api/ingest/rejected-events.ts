@@ -26,7 +26,7 @@ import type { BatchSink } from './body-memory.ts'
 import type { Answer } from './ingest-answer.ts'
 
 const DAY_MS = 86_400_000
-/** Bytes of rows that one pool keeps in a day: 200,000 events of 300 bytes, half of them at once. */
+/** Bytes of rows that one pool keeps in a day: 400,000 small events, half of them at once. */
 export const REJECTED_BYTES_PER_DAY = 128 * MiB
 /** Pools that may use all of it in one day. */
 const POOLS_AT_LIMIT = 4

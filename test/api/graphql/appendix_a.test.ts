@@ -19,9 +19,17 @@ const OWN = new Map([
       'percentile(input: PercentileInput!): PercentileResponse!',
       'inferColumns(samples: String, dataPool: DataPoolInput): InferredColumns!',
       'webhookPresets: [WebhookPreset!]!',
+      'rejectedEventsDataPool: DataPool!',
+      'replayRejectedEventsJob(id: ID!): ReplayRejectedEventsJob',
     ],
   ],
-  ['Mutation', ['cancelJob(id: ID!): CancelJobResponse!']],
+  [
+    'Mutation',
+    [
+      'cancelJob(id: ID!): CancelJobResponse!',
+      'createReplayRejectedEventsJob(input: CreateReplayRejectedEventsJobInput!): ReplayRejectedEventsJobResponse!',
+    ],
+  ],
   [
     'WebhookConnectionSettingsInput',
     [
@@ -78,6 +86,9 @@ const OWN_TYPES = [
   'InferredKey',
   'LeftOutProperty',
   'RejectedEvents',
+  'CreateReplayRejectedEventsJobInput',
+  'ReplayRejectedEventsJob',
+  'ReplayRejectedEventsJobResponse',
 ]
 
 const schema = makeSchema()
@@ -138,9 +149,9 @@ test('managed objects have the fields of the interfaces that they implement', ()
     'MaterializedView',
     'Metric',
   ])
-  expect(implementing('Job')).toHaveLength(3)
+  expect(implementing('Job')).toHaveLength(4)
   expect(implementing('HasTableEngineType')).toHaveLength(5)
-  expect(implementing('Node')).toHaveLength(13)
+  expect(implementing('Node')).toHaveLength(14)
 })
 
 test('every type and every field describes itself', () => {
