@@ -7,10 +7,10 @@ import { reserveUs } from '../util/clock.ts'
 import { DOCUMENT, describeDocument, describeEventError } from './event-error.ts'
 import { ERROR_WORDS, FLAG, OUTCOME, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from './kernel.ts'
 import type { ParseTask, ParseTaskGroup } from './parse-task.ts'
-import { elementsOf, type Rejected, type RejectedRows, RejectedWriter } from './rejected-rows.ts'
+import { elementsOf, type RejectedRows, RejectedWriter } from './rejected-rows.ts'
 import type { BodyFormat } from './sender/body-format.ts'
 import { decodeBody } from './sender/prepare-body.ts'
-import type { EarlyAnswer } from './sender/received.ts'
+import type { EarlyAnswer, Received } from './sender/received.ts'
 import type { Unzstd } from './sender/unzstd.ts'
 
 /** The result of a task, and its memory. */
@@ -99,14 +99,19 @@ function addRequest(
   const body = memory.documentOf(request)
   const decoded = early && received ? decodeBody(body, received.encoding, memory.unzstd) : body
   writer.add({
-    ...commonOf(request, memory),
+    receivedAtUs: memory.table[request * REQUEST_WORDS + REQUEST.receivedAtUs]!,
+    context: memory.contextOf(request),
     index: null,
     code,
     column: null,
     message,
-    contentType: early && received ? TYPES[received.format] : JSON_TYPE,
+    contentType: early && received ? typeOf(received) : JSON_TYPE,
     text: decoded instanceof Uint8Array ? decoded : undefined,
   })
+}
+
+function typeOf({ format, refused }: Received): string | null {
+  return refused === undefined ? TYPES[format] : refused.contentType
 }
 
 /** The rows of the refused events of a request. */
@@ -120,31 +125,36 @@ function addEvents(
   const { outcomes, table } = memory
   const at = request * OUTCOME_WORDS
   const isWhole = (table[request * REQUEST_WORDS + REQUEST.flags]! & FLAG.all_or_nothing) !== 0
-  const words = new Map<number, readonly [word: number, column: number]>()
-  // Only the first error of an event counts.
-  for (let error = 0; error < errors.length; error += ERROR_WORDS) {
-    const event = errors[error + 1]!
-    if (!words.has(event)) words.set(event, [errors[error + 2]!, errors[error + 3]!])
+  let rows = isWhole ? outcomes[at + OUTCOME.events]! : refusedEvents(errors)
+  if (!writer.hasRoom) {
+    writer.leaveOut(rows)
+    return
   }
-  let left = isWhole ? outcomes[at + OUTCOME.events]! : words.size
-  const common = commonOf(request, memory)
+  const receivedAtUs = table[request * REQUEST_WORDS + REQUEST.receivedAtUs]!
+  const context = memory.contextOf(request)
   let index = -1
-  for (const text of writer.hasRoom ? elementsOf(memory.documentOf(request)) : []) {
+  let error = 0
+  for (const text of elementsOf(memory.documentOf(request))) {
     index += 1
-    const error = words.get(index)
-    if (error === undefined && !isWhole) continue
-    const reason = error === undefined ? REFUSED_WITH_OTHERS : describeEventError(schema, ...error)
-    writer.add({ ...common, ...reason, index, contentType: JSON_TYPE, text })
-    left -= 1
-    if (left === 0 || !writer.hasRoom) break
+    const isRefused = errors[error + 1] === index
+    if (!isRefused && !isWhole) continue
+    const { code, column, message } = isRefused
+      ? describeEventError(schema, errors[error + 2]!, errors[error + 3]!)
+      : REFUSED_WITH_OTHERS
+    // One literal: objects that are spread took a third of the time.
+    writer.add({ receivedAtUs, index, code, column, message, contentType: JSON_TYPE, text, context })
+    rows -= 1
+    if (!writer.hasRoom) break
+    // Only the first error of an event counts.
+    while (errors[error + 1] === index) error += ERROR_WORDS
   }
-  writer.leaveOut(left)
+  writer.leaveOut(rows)
 }
 
-function commonOf(
-  request: number,
-  { table, contextOf }: TaskMemory,
-): Pick<Rejected, 'receivedAtUs' | 'context'> {
-  const receivedAtUs = table[request * REQUEST_WORDS + REQUEST.receivedAtUs]!
-  return { receivedAtUs, context: contextOf(request) }
+/** The number of events that errors are about. Those of one event stand together. */
+function refusedEvents(errors: Int32Array): number {
+  let count = 0
+  for (let at = 0; at < errors.length; at += ERROR_WORDS)
+    if (at === 0 || errors[at + 1] !== errors[at + 1 - ERROR_WORDS]) count += 1
+  return count
 }

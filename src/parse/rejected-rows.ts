@@ -124,18 +124,14 @@ function rowOf({ properties, pool }: RejectedGrant, rejected: Rejected): string 
   // Sixteen digits of µs reach to the year 2286: ids sort by time, then by the place.
   const place = index === null ? 'request' : String(index).padStart(3, '0')
   const id = `${String(receivedAtUs).padStart(16, '0')}-${pool}-${place}`
-  const own = JSON.stringify({
-    id,
-    code,
-    column_name: column,
-    message,
-    content_type: contentType,
-    element_index: index,
-    text,
-    is_truncated: !isWhole,
-  })
+  const why = `"code":${quoted(code)},"column_name":${quoted(column)},"message":${quoted(message)}`
+  const what = `"content_type":${quoted(contentType)},"element_index":${index},"text":${quoted(text)}`
   const read = context.byteLength === 0 ? '' : `,"context":${Buffer.from(context).toString()}`
-  return `{${properties},${own.slice(1, -1)}${read}}`
+  return `{${properties},"id":"${id}",${why},${what},"is_truncated":${!isWhole}${read}}`
+}
+
+function quoted(text: string | null): string {
+  return text === null ? 'null' : JSON.stringify(text)
 }
 
 /** At most REJECTED_TEXT_BYTES_MAX bytes of a text. Bytes that are no UTF-8 are replaced. */

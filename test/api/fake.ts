@@ -370,6 +370,12 @@ function parseRow(task: ParseTask, group: ParseTaskGroup, row: number, result: R
   let slab = task.slab
   let offset = task.table[at + REQUEST.offset]!
   let body = Buffer.from(new Uint8Array(slab, offset, task.table[at + REQUEST.bytes]!))
+  const refused = task.received?.get(row)?.refused
+  if (refused !== undefined) {
+    result.early.set(row, refused.refusal)
+    result.outcomes.set([0, 0, DOCUMENT.early, -1], row * OUTCOME_WORDS)
+    return false
+  }
   const refuse = (document: number): false => {
     result.outcomes.set([0, 0, document, -1], row * OUTCOME_WORDS)
     return false

@@ -214,6 +214,25 @@ describe.each(['native', 'js'] as const)('kernel %s', kernel => {
     expect(short(all)).toEqual([['not_json', null, body]])
   })
 
+  test('a request that its head refused is one row with its text, whatever that is', () => {
+    const refusal = { status: 415, code: 'unsupported_media_type', message: 'no' }
+    const refused = { refusal, contentType: 'image/png' }
+    const sent = { received: as('TEXT', 'identity', { refused }), context: '{"$path":"/x"}' }
+    const schema = { ...SCHEMA, eventsPath: 'items' }
+    const all = rows(
+      [
+        { ...sent, body: '{"n":1}' },
+        { ...sent, body: Buffer.of(0xff, 0) },
+      ],
+      { schema },
+    )
+    const own = { code: refusal.code, message: 'no', content_type: 'image/png', context: { $path: '/x' } }
+    expect(all).toMatchObject([
+      { ...own, text: '{"n":1}', is_truncated: false },
+      { ...own, text: '\ufffd\u0000', is_truncated: true },
+    ])
+  })
+
   test('a group without a grant, a replay and a DELETE have no rows', () => {
     expect(rowsOf(run([{ body: '{}' }], { kernel, grant: undefined }))).toEqual({ rows: [], leftOut: 0 })
     expect(run([{ body: '{}', flags: 0 }], { kernel }).rejected.size).toBe(0)

@@ -147,13 +147,19 @@ export function admitRefused(
   const isPost = kindOf(head.method, sender) === 'post'
   const isKept = isPost && rejects !== undefined && (sender?.signature ?? null) === null
   const context = isKept && sender !== undefined ? readContext(head, sender, subpath) : undefined
-  const contentType = head.header('content-type')
+  const contentType = head.header('content-type') || null
+  const { status, code, message } = refusal
   return {
     ...{ target, kind: 'post', allOrNothing: false, minimal: false, isKept },
+    received: {
+      encoding: 'identity',
+      format: 'TEXT',
+      refused: { refusal: { status, code, message }, contentType },
+    },
     cors: sender?.accept.has('BROWSER') === true,
     declaredBytes: declaredBytesOf(head),
     ...(context === undefined ? {} : { context }),
-    refused: { refusal, contentType: contentType === '' ? null : contentType },
+    refused: { refusal, contentType },
   }
 }
 

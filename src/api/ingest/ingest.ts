@@ -57,6 +57,8 @@ const BATCH = { kind: 'post', allOrNothing: false, minimal: false, cors: false }
 /** The context of a batch: its rows bring what columns read from requests as properties. */
 const IN_PROPERTIES = new TextEncoder().encode('null')
 
+const NO_CONTEXT = new Uint8Array(0)
+
 /** The socket of a batch, whose body is complete. */
 const NO_SOCKET: BodySocket = {
   bodyRead: true,
@@ -128,19 +130,19 @@ export class Ingest {
     this.rejected.note(target, answerRefusal(refused.refused.refusal))
     if (!isKept) return false
     if (!isReadable || declaredBytes > this.rejected.room(target)) {
-      this.#keepRefused(refused, undefined)
+      this.#keepRefused(refused)
       return false
     }
     this.receive(refused, responder)
     return true
   }
 
-  /** Keeps a request that nobody parsed. @param text its body, where it was read */
-  #keepRefused({ target, context, refused }: Admission, text: Uint8Array | undefined): void {
+  /** Keeps a request whose body nobody read. */
+  #keepRefused({ target, context, refused }: Admission): void {
     const { refusal, contentType } = must(refused, 'the refusal of a request')
     this.rejected.keepRequest(target, {
       ...{ receivedAtUs: target.received.unique(), index: null, code: refusal.code, column: null },
-      ...{ message: refusal.message, contentType, text, context: context ?? new Uint8Array(0) },
+      ...{ message: refusal.message, contentType, text: undefined, context: context ?? NO_CONTEXT },
     })
   }
 
@@ -150,7 +152,7 @@ export class Ingest {
     const { target, kind, cors, declaredBytes } = admission
     if (admission.refused !== undefined) {
       // It was refused before. Without room for its body it is kept without its text.
-      this.#keepRefused(admission, undefined)
+      this.#keepRefused(admission)
       answerEarly(request.responder, problemReply(admission.refused.refusal), declaredBytes)
       return
     }
@@ -164,7 +166,7 @@ export class Ingest {
     }
     this.rejected.note(target, answerRefusal(refusal))
     if (refusal.status === 413 && kind === 'post' && admission.received?.signature === undefined)
-      this.#keepRefused({ ...admission, refused: { refusal, contentType: null } }, undefined)
+      this.#keepRefused({ ...admission, refused: { refusal, contentType: null } })
     answerEarly(request.responder, problemReply(counted), declaredBytes)
   }
 
@@ -206,14 +208,6 @@ export class Ingest {
 
   #ready(request: IngestRequest): void {
     const slab = must(request.slab, 'the slab of a ready body')
-    const { refused } = request.admission
-    if (refused !== undefined) {
-      const text = Buffer.from(slab.bytes.subarray(request.offset, request.offset + request.bytes))
-      this.slabs.release(slab)
-      this.#keepRefused(request.admission, text)
-      this.#send(request, answerRefusal(refused.refusal))
-      return
-    }
     weigh(request)
     slab.ready.push(request)
     slab.readyBytes += request.bytesMax
@@ -358,8 +352,10 @@ export class Ingest {
     }
   }
 
-  #send(request: IngestRequest, answer: Answer): void {
-    const { target } = request.admission
+  #send(request: IngestRequest, given: Answer): void {
+    const { target, refused } = request.admission
+    // Whatever became of its body, a request that its head refused has one answer.
+    const answer = refused === undefined ? given : answerRefusal(refused.refusal)
     if (request.sink?.isOwn === true) {
       request.sink.answered(answer)
       return
@@ -368,7 +364,7 @@ export class Ingest {
     this.#deps.meter.bodyBytes(request.bytes)
     this.#deps.meter.events(target.poolId, answer.accepted, answer.rejectedBy)
     // A refusal of the head was counted when the head came.
-    const isCounted = request.admission.refused !== undefined
+    const isCounted = refused !== undefined
     if (request.sink === undefined && !isCounted) this.rejected.note(target, answer)
     if (answer.refusal !== undefined && !isCounted) this.#deps.meter.refused(answer.refusal.code)
     if (answer.refusal?.status === 401) this.#deps.meter.signatureRefused(target.poolId, answer.refusal.code)

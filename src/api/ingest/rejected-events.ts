@@ -3,8 +3,9 @@
  * and the line that the operator reads once a minute.
  *
  * Rows are made by parse workers (parse/collect-rejected.ts), and here for requests whose bodies
- * nobody parsed. They are posted to their pool after the answers, so no answer waits for them. A
- * kill in between loses rows of the last moments, never the answer that told the sender.
+ * nobody read, which have no text. They are posted to their pool after the answers, so no answer
+ * waits for them. A kill in between loses rows of the last moments, never the answer that told the
+ * sender.
  *
  *   W-9  A pool keeps rejected events of REJECTED_BYTES_PER_DAY, half of them at once and the
  *        others evenly; all pools together four times as much. At most PENDING_BYTES_MAX wait for
@@ -34,7 +35,10 @@ const POOLS_AT_LIMIT = 4
 const PENDING_BYTES_MAX = 16 * MiB
 /** Bytes of rows of one parse task. */
 const GRANT_BYTES_MAX = 4 * MiB
-/** A pool at its limit keeps a few rows in some seconds, and its other tasks look for none. */
+/**
+ * Bytes that are worth a look at texts. Beyond its limit a pool gets 0.8 bytes a millisecond: the
+ * first row of each task would be made, and have no room.
+ */
 const GRANT_BYTES_MIN = 4 * KiB
 /** Requests of rows without an answer: the next one is parsed while this one is synced. */
 const REQUESTS_UNDER_WAY_MAX = 2
@@ -81,7 +85,8 @@ export class RejectedEvents {
 
   /** Bytes of rows that a pool may keep now; 0 where its refused events are only counted. */
   room({ rejects, poolNumber }: IngestTarget): number {
-    return rejects === undefined ? 0 : Math.min(this.#roomOf(poolNumber), GRANT_BYTES_MAX)
+    const room = rejects === undefined ? 0 : Math.min(this.#roomOf(poolNumber), GRANT_BYTES_MAX)
+    return room < GRANT_BYTES_MIN ? 0 : room
   }
 
   #roomOf(pool: number): number {
@@ -120,7 +125,7 @@ export class RejectedEvents {
     this.#minute.leftOut += rows
   }
 
-  /** Keeps one request whose body nobody parsed. */
+  /** Keeps one request whose body nobody read. */
   keepRequest(target: IngestTarget, rejected: Rejected): void {
     const grant = this.grant(target)
     if (grant === undefined) return

@@ -21,10 +21,11 @@ import { verifySignature } from './verify-signature.ts'
  */
 export function prepareBody(
   body: Uint8Array,
-  { encoding, format, signature, handshakes }: Received,
+  { encoding, format, signature, handshakes, refused }: Received,
   eventsPath: string | null,
   unzstd: Unzstd | undefined,
 ): Uint8Array | EarlyAnswer {
+  if (refused !== undefined) return refused.refusal
   const settings = signature === undefined ? undefined : settingsOf(signature.settings)
   const error =
     signature === undefined || settings === undefined

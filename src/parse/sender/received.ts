@@ -25,6 +25,8 @@ export interface Received {
     readonly kinds: readonly HandshakeKind[]
     readonly headers: Readonly<Record<string, string>>
   }
+  /** The request was refused by its head. Its body is read so that its text can be kept. */
+  readonly refused?: { readonly refusal: BodyRefusal; readonly contentType: string | null }
 }
 
 /** The answer to a body that the kernel does not see: it was refused, or it is a handshake. */
