@@ -4,7 +4,7 @@
  */
 import { beforeEach, expect, test } from 'vitest'
 import { ask, head, Raw } from './client.ts'
-import { agent, api, fake, good, start, startForEachTest, targetOf, until } from './fake.ts'
+import { agent, api, fake, gate, good, start, startForEachTest, targetOf, until } from './fake.ts'
 
 startForEachTest()
 
@@ -61,4 +61,22 @@ test('a parse worker that fails, and a pool that ends, change nothing of the ans
   fake.dead.add(7)
   expect((await refuse(api.port)).status).toBe(415)
   expect((await ask(api.port, '/v1/open', { body: good, agent })).status).toBe(200)
+})
+
+test('no answer waits until its row is stored', async () => {
+  const built = targetOf(99)
+  const server = await start(fake, {}, { rejectedTarget: () => built })
+  const stored = gate()
+  fake.commitGate = stored.promise
+  expect((await refuse(server.port, '')).status).toBe(415)
+  await until(() => server.stats().tasksRunning === 1)
+  expect((await refuse(server.port, '')).status).toBe(415)
+  expect(fake.logged).toEqual([])
+  stored.open()
+  await until(() => fake.logged.length === 2)
+  expect(fake.logged.map(({ pool, accepted }) => [pool, accepted])).toEqual([
+    [99, 1],
+    [99, 1],
+  ])
+  await server.stop(1000)
 })
