@@ -20,6 +20,8 @@ import { formatOf } from './sender.ts'
 
 /** Wait before a request that found no room is given again. It waited WAIT_MS_MAX already. */
 const RETRY_MS = 100
+/** Then the job tries again, or ends because the server stops. */
+const TRIES_MAX = 100
 /** A body is the array of its events. */
 const BRACKETS_BYTES = 2
 
@@ -110,7 +112,7 @@ async function give(
   admit: () => Omit<Admission, 'declaredBytes'>,
   { api, ingest, rate }: PortDeps,
 ): Promise<{ readonly answered: Promise<Answer> }> {
-  for (;;) {
+  for (let tries = 0; tries < TRIES_MAX; tries += 1) {
     const { refuse } = api.health()
     if (refuse !== undefined) throw new Unavailable(refuse.code, refuse.message)
     const admission = admit()
@@ -127,6 +129,7 @@ async function give(
     }
     await sleep(RETRY_MS)
   }
+  throw new Unavailable('busy', 'the server has no room for the rejected events now')
 }
 
 function ofPool(pool: Pool, { catalog, api }: PortDeps): IngestTarget {
