@@ -40,7 +40,7 @@ test('verify and inspect of a backup find it clean and add no file to it', async
   const verified = await weir(['verify', '--data-dir', backup])
   expect([verified.code, verified.out]).toEqual([
     0,
-    'clean: 10 files listed in BACKUP, 3 pools, 3 segments with 4,507 rows and 100 deletes, 0 log records\n',
+    'clean: 10 files listed in BACKUP, 4 pools, 3 segments with 4,507 rows and 100 deletes, 0 log records\n',
   ])
   expect(verified.err).toContain('the backup has no index')
   const inspected = await weir(['inspect', '--data-dir', backup])

@@ -183,7 +183,7 @@ test('repair sees a damaged segment behind more findings than it prints', async 
   const dataDir = copyOf(filled)
   changeIndex(dataDir, txn => {
     for (let n = 0; n <= FINDINGS_TOLD_MAX; n++)
-      txn.put(Buffer.concat([poolKey(TAG.key, 2), Buffer.from(`no such key ${n}`)]), Buffer.alloc(8, 77))
+      txn.put(Buffer.concat([poolKey(TAG.key, 3), Buffer.from(`no such key ${n}`)]), Buffer.alloc(8, 77))
   })
   const plain = must(segmentsOf(dataDir, filled.plainId)[0], 'a segment')
   writeFileSync(plain, readFileSync(plain).subarray(0, 500))

@@ -10,7 +10,7 @@ import { rebuildFolder, verifyFolder } from '../util/verify.ts'
 import { changeIndex } from './folder.ts'
 
 /** `events` is 1. */
-const POOL = 2
+const POOL = 3
 /** Segment and row, then the version. */
 const ENTRY_BYTES = 16
 

@@ -16,14 +16,14 @@ import { below, randomFrom } from '../util/random.ts'
 import { temporaryFolder } from '../util/server.ts'
 import { cannotBeRead, changeIndex, contents, copyOf, type Filled, fillFolder, weir } from './folder.ts'
 
-/** Number of the keyed pool: `events` is 1. */
-const POOL = 2
+/** Number of the keyed pool: `events` is 1, the pool of rejected events 2. */
+const POOL = 3
 // Each test runs several processes, one after the other.
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 
 let filled: Filled
 /** The counts of the filled folder. The number of log records depends on the kill. */
-const CLEAN = /^clean: 3 pools, 3 segments with 4,507 rows and 100 deletes, 3,900 keys, \d+ log records\n$/
+const CLEAN = /^clean: 4 pools, 3 segments with 4,507 rows and 100 deletes, 3,900 keys, \d+ log records\n$/
 
 beforeAll(async () => {
   filled = await fillFolder()
@@ -79,7 +79,7 @@ test('--json has the same findings and counts', async () => {
     notes: [],
     checked: {
       files: 0,
-      pools: 3,
+      pools: 4,
       segments: 3,
       rows: 4507,
       deletes: 100,
@@ -172,7 +172,7 @@ const damages: Record<string, [damage: (dataDir: string) => void, names: RegExp]
   'a key in a pool without keys': [
     dataDir =>
       changeIndex(dataDir, txn => {
-        txn.put(Buffer.concat([poolKey(TAG.key, 3), Buffer.from('no such key')]), pointing(1, 0))
+        txn.put(Buffer.concat([poolKey(TAG.key, 4), Buffer.from('no such key')]), pointing(1, 0))
       }),
     /it has 1 keys for 0 live rows/,
   ],
@@ -298,7 +298,7 @@ test('without an index the segments are checked alone', async () => {
   const whole = await verify(dataDir)
   expect([whole.code, whole.out, whole.err]).toEqual([
     0,
-    expect.stringMatching(/^clean: 3 pools, 3 segments with 4,507 rows and 100 deletes, \d+ log records\n$/),
+    expect.stringMatching(/^clean: 4 pools, 3 segments with 4,507 rows and 100 deletes, \d+ log records\n$/),
     expect.stringContaining('Not checked without it: missing segments'),
   ])
   flipBit(files(dataDir).deletes, 60)

@@ -83,7 +83,7 @@ test('a second backup at once gives 409, and an existing empty folder is accepte
     second ??= askBackup(server, { folder: join(root, 'two') })
   })
   expect(await second).toMatchObject({ status: 409, problem: { code: 'backup_running', retryable: true } })
-  expect(lines.at(-1)).toMatchObject({ done: true, pools: 2 })
+  expect(lines.at(-1)).toMatchObject({ done: true, pools: 3 })
   expect(lines.filter(line => 'phase' in line).map(line => line.phase)).toContain('segments')
   expect(existsSync(join(root, 'two'))).toBe(false)
   expect(readdirSync(folder).sort()).toEqual([
