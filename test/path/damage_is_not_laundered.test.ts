@@ -194,7 +194,8 @@ test.each(['amount', 'note', 'weir.rows', 'weir.format'])(
 )
 
 test('the scrub finds a flip that came after the check of its file: one line, figures, SEGMENT_DAMAGED', async () => {
-  const server = await startServer({ dataDir, env: { ...NEVER, WEIR_SCRUB_BEGIN_MS: '2000' } })
+  // The scrub begins after the flip, also where the machine is slow.
+  const server = await startServer({ dataDir, env: { ...NEVER, WEIR_SCRUB_BEGIN_MS: '10000' } })
   expect(await server.sum(pool.poolId, 'amount')).toBe('340')
   expect(await metric(server, 'weir_segments_unchecked')).toBe(0)
   expect(await metric(server, 'weir_damaged_files')).toBe(0)
