@@ -91,7 +91,7 @@ for (const durability of ['fsync', 'os']) {
       '{ dataPools { nodes { uniqueName } } }',
     )
     const names = data.dataPools.nodes.map(node => node.uniqueName).sort()
-    expect(names).toEqual(['doomed', 'events', 'one', 'two'])
+    expect(names).toEqual(['doomed', 'events', 'one', 'two', 'weir_rejected_events'])
     expect(await restored.count(doomed.poolId)).toBe('1')
     // The old URLs and credentials work, and numbers go on.
     const url = `${restored.base}${new URL(one.url).pathname}`
