@@ -229,6 +229,8 @@ function outcomeSeen(model: Model, seen: Model, [kind, a = '', b = '']: Operatio
   const find = (map: ReadonlyMap<string, { name: string }>) =>
     [...map].find(([, { name }]) => name === b)?.[0] ?? ''
   const deleted = maps.flatMap(map => [...model[map].keys()].filter(id => !seen[map].has(id)))
-  const id = made[0] ?? (a !== '' ? a : (deleted[0] ?? find(model.applications)))
+  // A webhook's pool takes its source with it, which stands first among the deleted.
+  const gone = kind === 'delete-pool' ? deleted.find(one => model.pools.has(one)) : deleted[0]
+  const id = made[0] ?? (a !== '' ? a : (gone ?? find(model.applications)))
   return [id, seen.applications.get(id)?.secret ?? '']
 }
