@@ -17,7 +17,6 @@
 import { createReadStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import type { Identity } from '../catalog/access/token.ts'
-import type { Catalog } from '../catalog/catalog.ts'
 import type { Pool } from '../catalog/documents/model.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { ExportClient } from '../query/arrow/export-client.ts'
@@ -32,31 +31,25 @@ import { type PinDeps, parseTexts, pinSegments } from '../query/ask.ts'
 import { type Asker, copyRows, copyTo, nextExportFile, parquetTarget } from '../query/copy-rows.ts'
 import type { BadQuery } from '../query/expression/values.ts'
 import { csvLine } from '../query/plan/answer-table.ts'
-import { accessOf } from '../query/plan/policy.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
-import { readColumns, type Selection, type WrittenSelection, writeSelection } from '../query/selection.ts'
+import { type Selection, type WrittenSelection, writeSelection } from '../query/selection.ts'
 import { wallMs } from '../util/clock.ts'
 import { isDiskError } from '../util/disk.ts'
-import type { Refusal } from '../util/errors.ts'
 import { EXPORT_PIECE_BYTES, ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
 import type { ControlRequest, ControlRoute, Reply, StreamAnswer } from './api-types.ts'
-import { noSuchParameter } from './parameters.ts'
-import { problemReply, refuse, unknownPool } from './problem.ts'
+import { accessTo, QUERY_SCOPE, type ReaderDeps, readerOf, selectionOf } from './pool-reader.ts'
+import { problemReply, refuse } from './problem.ts'
 
 /** Time for the copy of a Parquet file that is downloaded: it takes the slot of a query. */
 const EXPORT_DOWNLOAD_MS_MAX = 600_000
 
-interface ExportDeps extends PinDeps {
+interface ExportDeps extends PinDeps, ReaderDeps {
   readonly engine: QueryEngine
   /** data/tmp, absolute. The engine may write there. */
   readonly temporaryFolder: string
-  verify(authorization: string, address: string): Promise<Identity | Refusal>
-  readonly catalog: Pick<Catalog, 'read'>
   readonly exportThread: Pick<ExportClient, 'open' | 'schema'>
 }
 
-/** An export needs it until its end. */
-const EXPORT_SCOPE = 'data_pool:query'
 const ARROW_TYPE = { 'content-type': 'application/vnd.apache.arrow.stream', 'cache-control': 'no-store' }
 const TYPES = {
   ndjson: 'application/x-ndjson',
@@ -125,21 +118,12 @@ async function selectRows(
   deps: ExportDeps,
   own: readonly string[],
 ): Promise<SelectedRows | Reply> {
-  const caller = await deps.verify(request.authorization, request.address)
-  if ('status' in caller) return problemReply(caller)
-  if (!caller.scopes.has(EXPORT_SCOPE))
-    return problemReply(refuse(403, 'forbidden', `the scope ${EXPORT_SCOPE} is needed`))
-  const name = request.parameters[0] ?? ''
-  const pool = deps.catalog.read.pools.find(name)
-  if (pool === undefined) return problemReply(unknownPool(name))
-  const access = accessOf(
-    pool,
-    deps.catalog.read.policyOf(pool.id, caller.applicationId),
-    caller.policyValues,
-    caller.scopes.has('admin'),
-  )
+  const reader = await readerOf(request, deps)
+  if ('status' in reader) return problemReply(reader)
+  const { caller, pool } = reader
+  const access = accessTo(pool, caller, deps.catalog.read)
   if ('forbidden' in access) return problemReply(refuse(403, 'forbidden', access.forbidden))
-  const selection = selectionOf(request.query, own)
+  const selection = selectionOf(request.query, SELECTION, own)
   if ('badRequest' in selection) return badParameter(selection)
   const schema = deps.catalog.read.currentSchema(pool)
   const planned = await writeSelection(
@@ -152,25 +136,7 @@ async function selectRows(
   return { pool, schema, planned, caller, gone: request.gone }
 }
 
-const SELECTION: readonly string[] = ['columns', 'filters', 'start', 'stop']
-
-/** The request's parameters. `columns` may come several times, each with a list for readColumns. */
-function selectionOf(query: string, own: readonly string[]): Selection | BadQuery {
-  const columns: string[] = []
-  const texts = new Map<string, string>()
-  const names = [...SELECTION, ...own]
-  for (const [name, value] of new URLSearchParams(query)) {
-    if (own.includes(name)) continue
-    if (name === 'columns') {
-      const given = readColumns(value)
-      if ('badRequest' in given) return given
-      columns.push(...given)
-    } else if (!names.includes(name)) return { badRequest: noSuchParameter(name, names) }
-    else if (texts.has(name)) return { badRequest: `${name}: it is given more than once` }
-    else texts.set(name, value)
-  }
-  return { ...(columns.length > 0 ? { columns } : {}), ...Object.fromEntries(texts) }
-}
+const SELECTION: readonly (keyof Selection)[] = ['columns', 'filters', 'start', 'stop']
 
 function streamAnswer(
   { caller }: SelectedRows,
@@ -206,7 +172,7 @@ async function* streamed(
   try {
     const batches = recordBatches(segments, copy, copied => deps.exportThread.open(copied, text), gone)
     for await (const chunk of framed(batches)) {
-      caller.verifyAgain(EXPORT_SCOPE)
+      caller.verifyAgain(QUERY_SCOPE)
       yield chunk
     }
   } finally {
@@ -234,7 +200,7 @@ async function* parquet(
       release()
     }
     for await (const piece of createReadStream(file, { highWaterMark: EXPORT_PIECE_BYTES })) {
-      caller.verifyAgain(EXPORT_SCOPE)
+      caller.verifyAgain(QUERY_SCOPE)
       yield piece as Uint8Array
     }
   } catch (error) {
@@ -246,5 +212,5 @@ async function* parquet(
 
 /** The caller of an export. Its copies take turns with the queries of its application. */
 function askerOf(caller: Identity): Asker {
-  return { fairKey: caller.applicationId, verify: () => caller.verifyAgain(EXPORT_SCOPE) }
+  return { fairKey: caller.applicationId, verify: () => caller.verifyAgain(QUERY_SCOPE) }
 }

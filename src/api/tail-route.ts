@@ -17,11 +17,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Identity } from '../catalog/access/token.ts'
-import type { Catalog } from '../catalog/catalog.ts'
 import type { Pool } from '../catalog/documents/model.ts'
 import { isBadQuery } from '../query/expression/values.ts'
-import { accessOf } from '../query/plan/policy.ts'
-import { readColumns, type Selection } from '../query/selection.ts'
+import type { Selection } from '../query/selection.ts'
 import { type TailDeps, type TailStep, tailStep } from '../query/tail.ts'
 import { monotonicMs, wallMs } from '../util/clock.ts'
 import { type Refusal, Unavailable } from '../util/errors.ts'
@@ -29,10 +27,9 @@ import { KiB, ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
 import type { ControlRequest, ControlRoute, OpenAnswer, Reply } from './api-types.ts'
 import type { Responder } from './http/responder.ts'
 import { StreamAhead } from './http/stream.ts'
-import { noSuchParameter } from './parameters.ts'
-import { problemReply, refusalOfError, refuse, unknownPool } from './problem.ts'
+import { accessTo, QUERY_SCOPE, type ReaderDeps, readerOf, selectionOf } from './pool-reader.ts'
+import { problemReply, refusalOfError, refuse } from './problem.ts'
 
-const TAIL_SCOPE = 'data_pool:query'
 /** Between the begins of two queries of a poller. */
 const TAIL_INTERVAL_MS = 500
 /** Proxies close a connection on which nothing comes for a minute or less. */
@@ -52,11 +49,9 @@ const HEADERS = {
   // Proxies such as nginx would hold events back.
   'x-accel-buffering': 'no',
 }
-const PARAMETERS: readonly string[] = ['columns', 'filters']
+const SELECTION: readonly (keyof Selection)[] = ['columns', 'filters']
 
-interface RouteDeps extends TailDeps {
-  readonly catalog: Pick<Catalog, 'read'>
-  verify(authorization: string, address: string): Promise<Identity | Refusal>
+interface RouteDeps extends TailDeps, ReaderDeps {
   /** True where everything that was acknowledged is in the pool's manifest. */
   isFlushed(pool: number): boolean
   /** The highest sequence of the pool's manifest. */
@@ -72,8 +67,7 @@ interface End {
 const STOPPING: End = { code: 'stopping', message: 'the server is stopping' }
 const POOL_DELETED: End = { code: 'pool_deleted', message: 'the Data Pool was deleted' }
 
-/** The route, with the number of its readers, and its end. */
-export function tailRoute(deps: RouteDeps): ControlRoute & { readers(): number } {
+export function tailRoute(deps: RouteDeps): ControlRoute {
   const tails = new Tails(deps)
   return {
     methods: ['GET'],
@@ -81,7 +75,6 @@ export function tailRoute(deps: RouteDeps): ControlRoute & { readers(): number }
     bodyBytesMax: ROUTE_BODY_BYTES_MAX,
     handle: request => tails.answer(request),
     stop: () => tails.stop(),
-    readers: () => tails.readers,
   }
 }
 
@@ -94,29 +87,20 @@ class Tails {
     this.#deps = deps
   }
 
-  get readers(): number {
-    return this.#count(() => true)
-  }
-
   stop(): void {
     this.#isStopping = true
     for (const poller of this.#pollers.values()) poller.end(STOPPING)
   }
 
   async answer(request: ControlRequest): Promise<Reply | OpenAnswer> {
-    const { catalog, verify } = this.#deps
-    const caller = await verify(request.authorization, request.address)
-    if ('status' in caller) return problemReply(caller)
-    if (!caller.scopes.has(TAIL_SCOPE))
-      return problemReply(refuse(403, 'forbidden', `the scope ${TAIL_SCOPE} is needed`))
-    const name = request.parameters[0] ?? ''
-    const pool = catalog.read.pools.find(name)
-    if (pool === undefined) return problemReply(unknownPool(name))
-    const selection = selectionOf(request.query)
+    const reader = await readerOf(request, this.#deps)
+    if ('status' in reader) return problemReply(reader)
+    const { caller, pool } = reader
+    const selection = selectionOf(request.query, SELECTION)
     if ('badRequest' in selection) return problemReply(refuse(400, 'bad_parameter', selection.badRequest))
     if (this.#isStopping) return problemReply(refuse(503, STOPPING.code, STOPPING.message))
     const isOfCaller = ({ applicationId }: Poller) => applicationId === caller.applicationId
-    if (this.readers >= TAIL_READERS_MAX || this.#count(isOfCaller) >= TAILS_PER_APPLICATION_MAX)
+    if (this.#count(() => true) >= TAIL_READERS_MAX || this.#count(isOfCaller) >= TAILS_PER_APPLICATION_MAX)
       return problemReply(
         refuse(429, 'too_many_tails', 'too many tails are open: close some', { 'retry-after': '5' }),
       )
@@ -181,7 +165,7 @@ class Poller {
   async join(caller: Identity): Promise<Refusal | undefined> {
     this.#joining += 1
     try {
-      caller.verifyAgain(TAIL_SCOPE)
+      caller.verifyAgain(QUERY_SCOPE)
       return await this.#run()
     } catch (error) {
       return refusalOfError(error, 'tail')
@@ -269,11 +253,7 @@ class Poller {
     const asker = this.#asker
     const pool = catalog.read.pools.get(this.#poolId)
     if (pool === undefined) return refuse(404, POOL_DELETED.code, POOL_DELETED.message)
-    const { policyValues, scopes, applicationId } = asker
-    const assigned = catalog.read.policyOf(pool.id, applicationId)
-    const now = catalog.read.applications.get(applicationId)?.scopes ?? []
-    const isAdmin = scopes.has('admin') && now.includes('admin')
-    const access = accessOf(pool, assigned, policyValues, isAdmin)
+    const access = accessTo(pool, asker, catalog.read)
     if ('forbidden' in access) return refuse(403, 'forbidden', access.forbidden)
     // Deletes have sequences too, and leave no segment that names them.
     const flushed = this.#deps.flushedSequence(pool.number)
@@ -281,7 +261,11 @@ class Poller {
       { schema: catalog.read.currentSchema(pool), policy: access.policy },
       this.#selection,
       this.#sequence,
-      { applicationId, verify: () => asker.verifyAgain(TAIL_SCOPE), gone: this.#gone.signal },
+      {
+        applicationId: this.applicationId,
+        verify: () => asker.verifyAgain(QUERY_SCOPE),
+        gone: this.#gone.signal,
+      },
       wallMs(),
       this.#deps,
     )
@@ -345,7 +329,7 @@ class Reader {
   /** Twice a second. False where the client may not read any more, or takes nothing. */
   tick(nowMs: number): boolean {
     try {
-      this.caller.verifyAgain(TAIL_SCOPE)
+      this.caller.verifyAgain(QUERY_SCOPE)
     } catch (error) {
       const { code, message } = refusalOfError(error, 'tail')
       this.end({ code, message })
@@ -393,19 +377,4 @@ class Reader {
         this.#isWriting = false
       })
   }
-}
-
-function selectionOf(query: string): Selection | { readonly badRequest: string } {
-  const columns: string[] = []
-  let filters: string | undefined
-  for (const [name, value] of new URLSearchParams(query)) {
-    if (!PARAMETERS.includes(name)) return { badRequest: noSuchParameter(name, PARAMETERS) }
-    if (name === 'columns') {
-      const given = readColumns(value)
-      if ('badRequest' in given) return given
-      columns.push(...given)
-    } else if (filters !== undefined) return { badRequest: 'filters: it is given more than once' }
-    else filters = value
-  }
-  return { ...(columns.length > 0 ? { columns } : {}), ...(filters === undefined ? {} : { filters }) }
 }

@@ -1,6 +1,4 @@
 /** The statement of a selection of rows, which the Arrow stream and exports read. */
-
-import { RECEIVED_AT } from '../format/schema.ts'
 import { duckdb } from './duckdb/write-statement.ts'
 import { findColumn, type PoolView, type QueryColumn, queryColumns, quoted } from './expression/operand.ts'
 import { columnOf, operation } from './expression/typed.ts'
@@ -8,7 +6,6 @@ import { type BadQuery, badQueryOf, partOf, Refused, reworded } from './expressi
 import type { QueryPlan, Statement } from './plan/plan.ts'
 import type { PlanContext } from './plan/plan-context.ts'
 import { type LimitedPool, type ParseTexts, planFor } from './plan/policy.ts'
-import type { Pruning } from './plan/prune-segments.ts'
 import { type Filter, type FilterOperator, planWhere } from './plan/where.ts'
 
 /** The rows and columns to read. Absent for all of them. */
@@ -53,41 +50,6 @@ export function planSelection(view: PoolView, selection: Selection, context: Pla
 
 export interface WrittenSelection extends PlannedSelection {
   readonly statement: Statement
-}
-
-/** A selection, and the number of its rows. */
-export interface WrittenTail {
-  readonly columns: readonly QueryColumn[]
-  readonly pruning: Pruning
-  /** The newest rows by received-at, at most `rowsMax`; in any order where it is not visible. */
-  rows(rowsMax: number): Statement
-  readonly count: Statement
-}
-
-/** The statements of a tail (tail.ts). */
-export async function writeTail(
-  pool: LimitedPool,
-  selection: Selection,
-  parse: ParseTexts,
-  nowMs: number,
-): Promise<WrittenTail | BadQuery> {
-  try {
-    const plan = (view: PoolView, context: PlanContext) => planSelection(view, selection, context)
-    const planned = await planFor([pool], [], parse, nowMs, plan)
-    const { columns, select } = planned
-    const received = queryColumns(pool.schema).find(({ name }) => name === RECEIVED_AT)
-    const isVisible = planned.visible?.columns?.includes(RECEIVED_AT) !== false
-    const orderBy = received && isVisible ? [{ value: columnOf(received), direction: 'DESC' as const }] : []
-    const counted = [{ name: 'rows', value: operation('count_rows', 'integer', []) }]
-    return {
-      columns,
-      pruning: planned,
-      rows: rowsMax => duckdb.write({ ...planned, select: { ...select, orderBy, limit: rowsMax } }),
-      count: duckdb.write({ ...planned, select: { where: select.where, outputs: counted } }),
-    }
-  } catch (error) {
-    return badQueryOf(error)
-  }
 }
 
 export async function writeSelection(

@@ -32,6 +32,7 @@ import {
   GRAPHQL_SCHEMA_VALUES_MAX,
   GRAPHQL_VALUES_MAX,
 } from '../../util/limits.ts'
+import { hasScope } from '../pool-reader.ts'
 import { inSlices, type Slices } from './cpu-share.ts'
 import type { FieldCounter } from './document.ts'
 import { badRequest, type GraphqlCode, lacksScope, wholeRequest } from './graphql-errors.ts'
@@ -105,14 +106,8 @@ export function requireScope(
   ...scopes: readonly [Scope, ...Scope[]]
 ): void {
   caller.verifyAgain()
-  if (scopes.some(scope => hasScope({ caller, deps }, scope))) return
+  if (scopes.some(scope => hasScope(caller, scope, deps.catalog.read))) return
   throw lacksScope(caller.applicationId, action, scopes.at(-1) ?? '')
-}
-
-/** True where the caller had the scope, and its application still has it. */
-export function hasScope({ caller, deps }: Pick<Context, 'caller' | 'deps'>, scope: Scope): boolean {
-  const current = deps.catalog.application(caller.applicationId)?.scopes ?? []
-  return caller.scopes.has(scope) && current.includes(scope)
 }
 
 export class Budget {

@@ -11,7 +11,7 @@ import { leaderboard } from '../../query/plan/leaderboard.ts'
 import { type FindMetric, ownFilters } from '../../query/plan/metric.ts'
 import { metricReport } from '../../query/plan/metric-report.ts'
 import { percentile } from '../../query/plan/percentile.ts'
-import { type Access, accessOf, type LimitedPool } from '../../query/plan/policy.ts'
+import type { LimitedPool } from '../../query/plan/policy.ts'
 import {
   type Askable,
   isGiven,
@@ -26,7 +26,8 @@ import { topValues } from '../../query/plan/top-values.ts'
 import { wallMs } from '../../util/clock.ts'
 import { newId } from '../../util/ids.ts'
 import { UNIQUE_VALUES_MAX } from '../../util/limits.ts'
-import { type Context, hasScope, requireScope } from './context.ts'
+import { accessTo } from '../pool-reader.ts'
+import { type Context, requireScope } from './context.ts'
 import { badRequest, failure, notFound } from './graphql-errors.ts'
 import type { DimensionOfPool, StatisticsOfColumn } from './parents.ts'
 import type { Resolvers } from './schema-types.ts'
@@ -81,29 +82,22 @@ export function readerOf({ caller, slices, gone }: Context): Reader {
   }
 }
 
-/** What the caller may see of a pool. */
-function accessTo(pool: Pool, context: Context): Access {
-  const { applicationId, policyValues } = context.caller
-  const assigned = context.deps.catalog.read.policyOf(pool.id, applicationId)
-  return accessOf(pool, assigned, policyValues, hasScope(context, 'admin'))
-}
-
 /** A pool with the policy that limits the caller. Throws FORBIDDEN by the pool's access control. */
-export function limitedPool(pool: Pool, context: Context): LimitedPool {
-  const access = accessTo(pool, context)
-  const { read } = context.deps.catalog
+export function limitedPool(pool: Pool, { deps, caller }: Context): LimitedPool {
+  const { read } = deps.catalog
+  const access = accessTo(pool, caller, read)
   if ('policy' in access) return { schema: read.currentSchema(pool), policy: access.policy }
   throw failure(
     'FORBIDDEN',
-    `Application ${context.caller.applicationId} is not allowed to query Data Pool ${pool.id}, because ${access.forbidden}`,
+    `Application ${caller.applicationId} is not allowed to query Data Pool ${pool.id}, because ${access.forbidden}`,
   )
 }
 
 /** True for a pool of which a statement of SQL does not even say to the caller that it is there. */
-export function isHidden(pool: Pool, context: Context): boolean {
-  const { deps, caller } = context
-  const isAssigned = deps.catalog.read.policyOf(pool.id, caller.applicationId) !== undefined
-  return !isAssigned && 'forbidden' in accessTo(pool, context)
+export function isHidden(pool: Pool, { deps, caller }: Context): boolean {
+  const { read } = deps.catalog
+  const isAssigned = read.policyOf(pool.id, caller.applicationId) !== undefined
+  return !isAssigned && 'forbidden' in accessTo(pool, caller, read)
 }
 
 /** A pool deleted meanwhile is NOT_FOUND, whatever error the query met. */

@@ -98,8 +98,7 @@ export class RejectedEvents {
   grant(target: IngestTarget): RejectedGrant | undefined {
     const { rejects, poolNumber: pool } = target
     if (rejects === undefined) return undefined
-    const room = this.room(target)
-    return { properties: rejects, pool, bytesMax: room < GRANT_BYTES_MIN ? 0 : room }
+    return { properties: rejects, pool, bytesMax: this.room(target) }
   }
 
   /** Takes the rows of a group over, and posts them soon. Other groups may have used the room. */
