@@ -15,14 +15,15 @@
  *   W-9  One page is in memory. At most JOBS_RUNNING_MAX jobs run at once.
  */
 import type { Catalog } from '../catalog/catalog.ts'
-import { endCancelled, failJob } from '../catalog/change/change-job.ts'
-import { endReplay, progressReplay, startReplay } from '../catalog/change/change-replay.ts'
+import { DELETED, endCancelled, failJob, succeedJob } from '../catalog/change/change-job.ts'
+import { progressReplay, startReplay } from '../catalog/change/change-replay.ts'
 import type { Pool, ReplayJob, ReplayProgress } from '../catalog/documents/model.ts'
 import { rejectedPool } from '../catalog/rejected-pool.ts'
 import { ask, type QuestionDeps } from '../query/ask.ts'
 import { type BadQuery, isBadQuery } from '../query/expression/values.ts'
 import { counter } from '../query/plan/counter.ts'
 import { dataGrid } from '../query/plan/data-grid.ts'
+import type { PoolReference, Question } from '../query/plan/question.ts'
 import type { Filter } from '../query/plan/where.ts'
 import { assert, must } from '../util/assert.ts'
 import { crashPoint } from '../util/fault-injection.ts'
@@ -79,7 +80,7 @@ export function replayRunner(deps: ReplayDeps): JobRunner {
       job = pool === undefined ? undefined : await replayPage(job, pool, deps)
     }
     if (pool === undefined || catalog.pool(pool.id) === undefined)
-      await catalog.change(failJob(created.id, 'The Data Pool was deleted before the job ended.'))
+      await catalog.change(failJob(created.id, DELETED))
   }
 }
 
@@ -104,7 +105,8 @@ async function replayPage(job: ReplayJob, pool: Pool, deps: ReplayDeps): Promise
   if (isBadQuery(rows)) return fail(job, rows, deps)
   const last = rows.at(-1)
   if (last === undefined) {
-    await catalog.change(endReplay(job.id))
+    // It SUCCEEDED although some events may be refused again: `done` counts them.
+    await catalog.change(succeedJob(job.id))
     return undefined
   }
   const whole = rows.filter(([, text, , , isTruncated]) => text !== null && isTruncated !== 'true')
@@ -147,22 +149,30 @@ async function readPage(
   sort: 'ASC' | 'DESC',
   first: number,
 ): Promise<readonly Row[] | BadQuery> {
-  const input = { columns: COLUMNS, orderByColumn: 1, sort, first, ...selectionOf(job) }
-  const rejected = must(rejectedPool(deps.catalog.read), 'the pool of rejected events')
-  const { query } = dataGrid.read({ ...input, dataPool: { id: rejected.id } }, noMetric)
-  const pools = [{ schema: deps.catalog.read.currentSchema(rejected), policy: null }] as const
-  const answered = await ask(dataGrid, pools, query, readerOf(job), deps.reading)
-  return isBadQuery(answered) ? answered : answered.answer.rows
+  const page = { columns: COLUMNS, orderByColumn: 1, sort, first, ...selectionOf(job) }
+  const answer = await askRejected(dataGrid, dataPool => ({ ...page, dataPool }), job, deps)
+  return isBadQuery(answer) ? answer : answer.rows
 }
 
 async function count(job: ReplayJob, deps: ReplayDeps): Promise<number | BadQuery> {
-  const rejected = must(rejectedPool(deps.catalog.read), 'the pool of rejected events')
-  const dataPool = { id: rejected.id }
-  const input = { metric: { count: { dataPool } }, ...selectionOf(job) }
-  const { query } = counter.read(input, noMetric)
-  const pools = [{ schema: deps.catalog.read.currentSchema(rejected), policy: null }] as const
-  const answered = await ask(counter, pools, query, readerOf(job), deps.reading)
-  return isBadQuery(answered) ? answered : Number(answered.answer.value ?? 0)
+  const selection = selectionOf(job)
+  const inputOf = (dataPool: PoolReference) => ({ metric: { count: { dataPool } }, ...selection })
+  const answer = await askRejected(counter, inputOf, job, deps)
+  return isBadQuery(answer) ? answer : Number(answer.value ?? 0)
+}
+
+/** @param inputOf the question's input about the pool of rejected events */
+async function askRejected<Input, Query, Answer>(
+  question: Question<Input, Query, Answer>,
+  inputOf: (pool: PoolReference) => Input,
+  job: ReplayJob,
+  { catalog, reading }: ReplayDeps,
+): Promise<Answer | BadQuery> {
+  const rejected = must(rejectedPool(catalog.read), 'the pool of rejected events')
+  const { query } = question.read(inputOf({ id: rejected.id }), noMetric)
+  const pools = [{ schema: catalog.read.currentSchema(rejected), policy: null }] as const
+  const answered = await ask(question, pools, query, readerOf(job), reading)
+  return isBadQuery(answered) ? answered : answered.answer
 }
 
 /** The rejected events of the pool that the job asks for and has not looked at. */

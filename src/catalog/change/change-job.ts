@@ -3,8 +3,8 @@
  *
  *   CREATED → IN_PROGRESS → SUCCEEDED, or FAILED from either of the first two
  *
- * change-add-column.ts and change-rewrite.ts make and start jobs. Each function may be run again
- * after a crash: a step that a job has taken already changes nothing.
+ * change-add-column.ts, change-replay.ts and change-rewrite.ts make and start jobs. Each function
+ * may be run again after a crash: a step that a job has taken already changes nothing.
  */
 
 import { must } from '../../util/assert.ts'

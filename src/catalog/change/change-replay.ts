@@ -5,7 +5,7 @@
 import { assert } from '../../util/assert.ts'
 import type { Job, ReplayInput, ReplayJob, ReplayProgress } from '../documents/model.ts'
 import { type Decide, unchanged } from './change.ts'
-import { created, DELETED, failed, newJob, stored, succeeded, theJob, unfinishedJobs } from './change-job.ts'
+import { created, DELETED, failed, newJob, stored, theJob, unfinishedJobs } from './change-job.ts'
 
 const NOTHING_DONE: ReplayProgress = {
   total: 0,
@@ -61,14 +61,6 @@ export function progressReplay(jobId: string, done: ReplayProgress): Decide<Repl
     const seen = done.accepted + done.refused + done.truncated
     const progress = Math.min(0.99, seen / Math.max(done.total, 1))
     return stored({ ...job, done, progress, modifiedAt: new Date(nowMs).toISOString() })
-  }
-}
-
-/** Ends the job. It SUCCEEDED although some events were refused again: `done` counts them. */
-export function endReplay(jobId: string): Decide<Job> {
-  return (memory, nowMs) => {
-    const job = theJob(memory, jobId)
-    return job.status === 'IN_PROGRESS' ? succeeded(job, nowMs) : unchanged(job)
   }
 }
 
