@@ -78,6 +78,35 @@ export class Connection {
 }
 
 /**
+ * Sends `requests` again and again over `connections`, each with one request under way. Returns the
+ * times of all answers in ms. A status that is not in `statuses` makes the bench fail.
+ */
+export async function closedLoop(
+  url: string,
+  requests: readonly Uint8Array[],
+  seconds: number,
+  connections: number,
+  statuses: readonly number[] = [200],
+): Promise<number[]> {
+  const end = performance.now() + seconds * 1000
+  const ms: number[] = []
+  let sent = 0
+  await Promise.all(
+    Array.from({ length: connections }, async () => {
+      const connection = new Connection(url)
+      while (performance.now() < end) {
+        const begin = performance.now()
+        const status = await connection.send(requests[sent++ % requests.length]!)
+        if (!statuses.includes(status)) throw new Error(`the server answers ${status}`)
+        ms.push(performance.now() - begin)
+      }
+      connection.close()
+    }),
+  )
+  return ms
+}
+
+/**
  * True when the body after the head has arrived. Weir sends its length, ClickHouse an empty last
  * chunk.
  */

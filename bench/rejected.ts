@@ -10,7 +10,7 @@
 import { join } from 'node:path'
 import { createSource, type Source } from '../test/util/senders.ts'
 import type { TestServer } from '../test/util/server.ts'
-import { Connection, requestHead } from './connection.ts'
+import { Connection, closedLoop, requestHead } from './connection.ts'
 import { BENCH_COLUMNS, BENCH_SEED, benchEvent, createRandom } from './events.ts'
 import { benchFolder } from './leftovers.ts'
 import {
@@ -40,6 +40,8 @@ const EVENTS = 250
 /** Distinct bodies. They come again, and update their records. */
 const BODIES = 400
 const COLUMNS = { columns: [...BENCH_COLUMNS], timestamp: 'time', uniqueId: 'id', tenant: 'tenant' }
+/** The statuses of requests with bad events: 400 where all of them are bad. */
+const REFUSES = [200, 400]
 /** A good single event each: 500 a second. */
 const PACE_MS = 2
 
@@ -81,10 +83,10 @@ async function goodPerSecond(kind: Kind, seconds: number, connections: number): 
       rejectedEvents: kind === 'half bad, counted' ? 'COUNT' : 'KEEP',
     })
     const bodies = bodiesOf(source, EVENTS, kind === 'good alone' ? 0 : EVENTS)
-    await closedLoop(source.url, bodies, 1, connections)
+    await closedLoop(source.url, bodies, 1, connections, REFUSES)
     const pid = server.child.pid as number
     const before = cpuSeconds(pid)
-    const ms = await closedLoop(source.url, bodies, seconds, connections)
+    const ms = await closedLoop(source.url, bodies, seconds, connections, REFUSES)
     const rate = (ms.length * EVENTS) / seconds
     const cpu = ((cpuSeconds(pid) - before) * 1e6) / ms.length
     print(row(kind, `${short(rate)} good events/s, ${latencies(ms)}, ${cpu.toFixed(0)} µs of CPU a request`))
@@ -110,7 +112,7 @@ async function garbage(minutes: number, connections: number): Promise<void> {
     const bodies = bodiesOf(bad, 0, 2 * EVENTS)
     const [ms, sent] = await Promise.all([
       paced(minutes * 60),
-      closedLoop(bad.url, bodies, minutes * 60, connections),
+      closedLoop(bad.url, bodies, minutes * 60, connections, REFUSES),
     ])
     print(row('good beside garbage', latencies(ms)))
     const { anonymous, shared } = memory(server.child.pid as number)
@@ -148,31 +150,6 @@ function bodiesOf({ url }: Source, good: number, bad: number): readonly Buffer[]
     const text = `[${events.join()}]`
     return Buffer.from(requestHead('POST', url, Buffer.byteLength(text)) + text)
   })
-}
-
-/** Returns the times of all answers in ms. */
-async function closedLoop(
-  url: string,
-  requests: readonly Buffer[],
-  seconds: number,
-  connections: number,
-): Promise<number[]> {
-  const end = performance.now() + seconds * 1000
-  const ms: number[] = []
-  let sent = 0
-  await Promise.all(
-    Array.from({ length: connections }, async () => {
-      const connection = new Connection(url)
-      while (performance.now() < end) {
-        const begin = performance.now()
-        const status = await connection.send(requests[sent++ % requests.length]!)
-        if (status !== 200 && status !== 400) throw new Error(`the server answers ${status}`)
-        ms.push(performance.now() - begin)
-      }
-      connection.close()
-    }),
-  )
-  return ms
 }
 
 async function pacedLoop(url: string, requests: readonly Buffer[], seconds: number): Promise<number[]> {

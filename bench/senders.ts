@@ -8,7 +8,7 @@
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto'
 import { join } from 'node:path'
 import { createSource } from '../test/util/senders.ts'
-import { Connection, requestHead } from './connection.ts'
+import { closedLoop, requestHead } from './connection.ts'
 import { BENCH_COLUMNS, BENCH_SEED, benchEvent, createRandom } from './events.ts'
 import { benchFolder } from './leftovers.ts'
 import { cpuSeconds, median, print, row, short } from './measure.ts'
@@ -120,34 +120,11 @@ async function cpuOfRequest(kind: Kind, seconds: number, connections: number): P
     await closedLoop(url, requests, 1, connections) // kernels and code are warm
     const pid = server.child.pid as number
     const before = cpuSeconds(pid)
-    const answered = await closedLoop(url, requests, seconds, connections)
+    const { length: answered } = await closedLoop(url, requests, seconds, connections)
     const micros = ((cpuSeconds(pid) - before) * 1e6) / answered
     print(row(kind.name, `${short(answered / seconds)} req/s, ${micros.toFixed(1)} µs a request`))
     return micros
   } finally {
     await server.stop()
   }
-}
-
-/** Returns the number of answers. Any but 200 makes the bench fail. */
-async function closedLoop(
-  url: string,
-  requests: readonly Uint8Array[],
-  seconds: number,
-  connections: number,
-): Promise<number> {
-  const end = performance.now() + seconds * 1000
-  let [sent, answered] = [0, 0]
-  await Promise.all(
-    Array.from({ length: connections }, async () => {
-      const connection = new Connection(url)
-      while (performance.now() < end) {
-        const status = await connection.send(requests[sent++ % requests.length]!)
-        if (status !== 200) throw new Error(`the server answers ${status}`)
-        answered += 1
-      }
-      connection.close()
-    }),
-  )
-  return answered
 }
