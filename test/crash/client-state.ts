@@ -51,6 +51,8 @@ export interface Tally {
   crossRead: number
   /** Rows of the pool of rejected events that were checked. */
   rejected: number
+  /** Rows that tails have shown. */
+  tailed: number
   /**
    * Kills right after a compaction commit, and the rows that it moved although they were updated or
    * deleted meanwhile.
@@ -89,6 +91,7 @@ export class ClientState {
     checked: 0,
     crossRead: 0,
     rejected: 0,
+    tailed: 0,
     compactionCommits: 0,
     changedMeanwhile: 0,
   }

@@ -36,8 +36,9 @@ test(`every acknowledged event outlives a kill at each named point (seed ${seed}
   }
   expect([...rounds.kills.keys()]).toEqual(expect.arrayContaining([...POINT_NAMES]))
   expect(rounds.killCount).toBeGreaterThanOrEqual(35)
-  const { changedMeanwhile, retentions, unansweredBackups, checked, crossRead, rejected } = rounds.state.tally
-  for (const count of [changedMeanwhile, retentions, unansweredBackups, checked, crossRead, rejected])
+  const { changedMeanwhile, retentions, unansweredBackups, checked, crossRead, rejected, tailed } =
+    rounds.state.tally
+  for (const count of [changedMeanwhile, retentions, unansweredBackups, checked, crossRead, rejected, tailed])
     expect(count).toBeGreaterThan(0)
   rmSync(folder, { recursive: true, force: true })
 }, 1_800_000)

@@ -12,6 +12,7 @@ import { KEYS, makeBatch, mayLose, request, type Target } from './requests.ts'
 import { runRetention } from './retention.ts'
 import { runShortLived } from './short-lived.ts'
 import type { Space } from './space.ts'
+import { runTails } from './tails.ts'
 
 /** Runs all clients until the target is over. Rejects with the first Violation. */
 export async function runLoad(state: ClientState, target: Target): Promise<void> {
@@ -27,7 +28,11 @@ export async function runLoad(state: ClientState, target: Target): Promise<void>
     target.isOver = true
     throw error
   }
+  const over = new AbortController()
+  const tails = runTails(state, target, over.signal).catch(stopAll)
   const ends = await Promise.allSettled(clients.map(client => client.catch(stopAll)))
+  over.abort()
+  ends.push(...(await Promise.allSettled([tails])))
   for (const end of ends) if (end.status === 'rejected') throw end.reason
 }
 

@@ -10,8 +10,12 @@
  *
  * Retention may remove some rows at any time (`isOld`). Of those rows the client knows only which
  * ones may exist.
+ *
+ * A tail shows rows to another client. What it showed is stored, so it tells the outcome of a
+ * request whose answer was lost.
  */
 import { assert } from '../../src/util/assert.ts'
+import { Violation } from './client.ts'
 
 /** A row is put under its key with a stamp, or (null) deleted. */
 export interface Mutation {
@@ -29,6 +33,10 @@ export class Space {
   readonly #stamps = new Map<string, number>()
   #sum = 0n
   #pending: readonly Mutation[] | undefined
+  /** The stamps that were, or may have been, stored. */
+  readonly #sent = new Set<number>()
+  /** A stamp of the latest request that a tail has shown. */
+  #shown: number | undefined
 
   constructor(name: string) {
     this.name = name
@@ -71,16 +79,31 @@ export class Space {
   begin(mutations: readonly Mutation[]): void {
     assert(this.#pending === undefined, 'requests of a space are sent one after the other')
     this.#pending = mutations.filter(({ isOld }) => isOld !== true)
+    this.#shown = undefined
+    for (const { stamp } of mutations) if (stamp !== null) this.#sent.add(stamp)
     this.old.begin(mutations.filter(({ isOld }) => isOld === true))
   }
 
-  /** The outcome of the request is known: all of it was done, or nothing. */
+  /** A tail has shown a row. Throws Violation where no request can have stored it. */
+  show(stamp: number): void {
+    if (!this.#sent.has(stamp))
+      throw new Violation(`a tail showed ${stamp} of ${this.name}, which nobody stored`)
+    if (this.#pending?.some(one => one.stamp === stamp) === true) this.#shown = stamp
+  }
+
+  /**
+   * The outcome of the request is known: all of it was done, or nothing. Throws Violation where a
+   * tail has shown what is not stored.
+   */
   settle(done: boolean): void {
     this.old.settle(done)
     this.#settle(done)
   }
 
   #settle(done: boolean): void {
+    if (!done) for (const { stamp } of this.#pending ?? []) this.#sent.delete(stamp ?? 0)
+    if (!done && this.#shown !== undefined)
+      throw new Violation(`a tail showed ${this.#shown} of ${this.name}, which is not stored`)
     for (const { key, stamp } of done ? (this.#pending ?? []) : []) {
       this.#sum += BigInt(stamp ?? 0) - BigInt(this.#stamps.get(key) ?? 0)
       if (stamp === null) this.#stamps.delete(key)
@@ -96,7 +119,8 @@ export class Space {
   check(found: bigint): string | undefined {
     this.old.settle(undefined)
     if (found === this.#sum) {
-      this.#settle(false)
+      // Where the sum is right without a request, there may have been none.
+      if (this.isPending) this.#settle(false)
       return undefined
     }
     if (this.#pending === undefined) return `stamps of ${this.name} sum to ${found}, not ${this.#sum}`

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createSource, type Source } from '../util/senders.ts'
 import { fetchToken, startServer, type TestServer } from '../util/server.ts'
+import { TailReader } from '../util/tail-reader.ts'
 
 const MAIN = fileURLToPath(new URL('../../src/app/main.js', import.meta.url))
 const column = (name: string, type: string, nullable = false) => ({
@@ -17,62 +18,6 @@ const COLUMNS = [column('id', 'INT64'), column('shop', 'STRING', true)]
 const KEYED = { columns: COLUMNS, tableSettings: { orderBy: ['id'] } }
 
 const POLL = { timeout: 30_000 }
-
-type Row = Record<string, string | null>
-
-/** A reader that keeps what came. A test awaits a condition. */
-class Reader {
-  readonly rows: Row[] = []
-  missed = 0
-  ended: { readonly code: string; readonly message: string } | undefined
-  isClosed = false
-  #wake = () => {}
-
-  constructor(body: AsyncIterable<Uint8Array>) {
-    void this.#read(body)
-  }
-
-  async #read(body: AsyncIterable<Uint8Array>): Promise<void> {
-    let text = ''
-    try {
-      for await (const chunk of body) {
-        text += Buffer.from(chunk).toString()
-        const end = text.lastIndexOf('\n\n')
-        if (end < 0) continue
-        for (const event of text.slice(0, end).split('\n\n')) this.#take(event)
-        text = text.slice(end + 2)
-        this.#wake()
-      }
-    } catch {} // the server was killed, or the test ends
-    this.isClosed = true
-    this.#wake()
-  }
-
-  #take(event: string): void {
-    const data = /^data: (.*)$/m.exec(event)?.[1]
-    if (data === undefined) return
-    if (event.startsWith('event: missed')) this.missed += (JSON.parse(data) as { count: number }).count
-    else if (event.startsWith('event: end'))
-      this.ended = JSON.parse(data) as { code: string; message: string }
-    else this.rows.push(JSON.parse(data) as Row)
-  }
-
-  async until(condition: () => boolean): Promise<void> {
-    while (!condition()) {
-      if (this.isClosed) throw new Error(`closed before: ${JSON.stringify(this.ended)}`)
-      await new Promise<void>(resolve => {
-        this.#wake = resolve
-      })
-    }
-  }
-
-  async untilClosed(): Promise<void> {
-    while (!this.isClosed)
-      await new Promise<void>(resolve => {
-        this.#wake = resolve
-      })
-  }
-}
 
 async function post(url: string, body: unknown, method = 'POST'): Promise<void> {
   const answer = await fetch(url, {
@@ -96,10 +41,10 @@ describe.each(['uws', 'node'])('over %s', http => {
 
   const ask = (pool: string, query = '', bearer = token) =>
     fetch(`${server.base}/v1/pools/${pool}/tail${query}`, { headers: { authorization: `Bearer ${bearer}` } })
-  async function tail({ poolId }: Pick<Source, 'poolId'>, query = '', bearer = token): Promise<Reader> {
+  async function tail({ poolId }: Pick<Source, 'poolId'>, query = '', bearer = token): Promise<TailReader> {
     const answer = await ask(poolId, query, bearer)
     expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'text/event-stream'])
-    return new Reader(answer.body as unknown as AsyncIterable<Uint8Array>)
+    return new TailReader(answer)
   }
   /** An application that may only query, and its token. */
   async function reader() {
@@ -118,7 +63,7 @@ describe.each(['uws', 'node'])('over %s', http => {
     })
     return { application: id, own: ((await answer.json()) as { access_token: string }).access_token }
   }
-  const ids = ({ rows }: Reader) => rows.map(({ id }) => Number(id))
+  const ids = ({ rows }: TailReader) => rows.map(({ id }) => Number(id))
   async function queries(): Promise<number> {
     const page = await (await fetch(`${server.base}/metrics`)).text()
     return Number(/^weir_query_seconds_count (\d+)$/m.exec(page)?.[1])
@@ -306,7 +251,7 @@ describe.each(['uws', 'node'])('over %s', http => {
     await post(source.url, { id: 1 })
     const answer = await ask(source.poolId)
     const before = await queries()
-    const reader = new Reader(answer.body as unknown as AsyncIterable<Uint8Array>)
+    const reader = new TailReader(answer)
     await post(source.url, { id: 2 })
     await reader.until(() => reader.rows.length === 1)
     const after = await queries()
