@@ -1,13 +1,27 @@
 /** A stopped folder that a real server filled, copies of it, and commands that run on them. */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import {
+  closeSync,
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { expect } from 'vitest'
+import { expect, vi } from 'vitest'
+import { COMMANDS } from '../../src/app/commands.ts'
+import { CANNOT_RUN, DAMAGED, readCommandLine } from '../../src/database/command.ts'
 import type { KeyTxn } from '../../src/index/index-store.ts'
 import { openLmdbStore } from '../../src/index/index-store-lmdb.ts'
 import { INDEX_MAP_BYTES } from '../../src/index/open-index.ts'
+import { isDiskError } from '../../src/util/disk.ts'
+import { pathsOf } from '../../src/util/paths.ts'
+import { errorText, warn } from '../../src/util/say.ts'
 import { events, KEYED } from '../path/damage.ts'
 import { send, startServer, type TestServer, temporaryFolder } from '../util/server.ts'
 
@@ -43,6 +57,55 @@ export function weir(args: readonly string[], env: Readonly<Record<string, strin
     })
     child.once('close', (code, signal) => resolve({ code, signal, out, err, output }))
   })
+}
+
+/**
+ * What `weir` says and its exit code, by the code of the command inside this process: the start of
+ * a process takes most of a second. Run one at a time. Faults, kills, pipes and the server need the
+ * process.
+ */
+export async function weirInside(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const printed = { out: '', err: '', output: '' }
+  const spies = (
+    [
+      ['out', process.stdout],
+      ['err', process.stderr],
+    ] as const
+  ).map(([name, stream]) =>
+    vi.spyOn(stream, 'write').mockImplementation((bytes, ...more: unknown[]) => {
+      const text = typeof bytes === 'string' ? bytes : Buffer.from(bytes).toString()
+      printed[name] += text
+      printed.output += text
+      const written = more.at(-1)
+      if (typeof written === 'function') written()
+      return true
+    }),
+  )
+  const umask = process.umask(0o077)
+  let code: number
+  try {
+    const { named, input } = readCommandLine(args, COMMANDS, { ...process.env, ...env })
+    if (named === undefined || named === COMMANDS[0]) throw new Error('the server needs a process')
+    code = await named.run(input).finally(() => unlock(input.config.dataDir))
+  } catch (thrown) {
+    const error = thrown as Error
+    warn(errorText(error))
+    code = error.name === 'CannotRun' || isDiskError(error) ? CANNOT_RUN : DAMAGED
+  } finally {
+    process.umask(umask)
+    for (const spy of spies) spy.mockRestore()
+  }
+  return { code, ...printed }
+}
+
+/** Drops this process's lock of a data folder, which a command holds until its process ends. */
+function unlock(dataDir: string): void {
+  const { lock } = pathsOf(dataDir)
+  for (const name of readdirSync('/proc/self/fd')) {
+    try {
+      if (readlinkSync(`/proc/self/fd/${name}`) === lock) closeSync(Number(name))
+    } catch {} // it was the descriptor of the list
+  }
 }
 
 export interface Filled {
