@@ -1,46 +1,35 @@
 /** The tests of the front end again, over node:http: both HTTP libraries keep the same contract. */
 import { describe } from 'vitest'
 import { nodeTransport } from '../../src/api/http/node.ts'
+import { below, casesOf, newSeed, randomFrom } from '../util/random.ts'
 import { over } from './fake.ts'
 
 over(nodeTransport)
 
-describe('ingest contract', async () => {
-  await import('./ingest_contract.test.ts')
-})
-describe('control routes', async () => {
-  await import('./control_routes.test.ts')
-})
-describe('body sizes', async () => {
-  await import('./body_sizes.test.ts')
-})
-describe('waiting requests', async () => {
-  await import('./waiting_requests.test.ts')
-})
-describe('stream replies', async () => {
-  await import('./stream_replies.test.ts')
-})
-describe('stream places', async () => {
-  await import('./stream_slots.test.ts')
-})
-describe('clients that do not read', async () => {
-  await import('./clients_that_do_not_read.test.ts')
-})
-describe('bodies that cannot share', async () => {
-  await import('./bodies_that_cannot_share.test.ts')
-})
-describe('wide pools', async () => {
-  await import('./wide_pools.test.ts')
-})
-describe('control bodies', async () => {
-  await import('./control_bodies.test.ts')
-})
-describe('imports', async () => {
-  await import('./imports.test.ts')
-})
-describe('connections', async () => {
-  await import('./connections_are_counted.test.ts')
-})
-describe('connections that break', async () => {
-  await import('./connections_that_break.test.ts')
-})
+const FILES: readonly (readonly [name: string, load: () => Promise<unknown>])[] = [
+  ['ingest contract', () => import('./ingest_contract.test.ts')],
+  ['control routes', () => import('./control_routes.test.ts')],
+  ['body sizes', () => import('./body_sizes.test.ts')],
+  ['waiting requests', () => import('./waiting_requests.test.ts')],
+  ['stream replies', () => import('./stream_replies.test.ts')],
+  ['stream places', () => import('./stream_slots.test.ts')],
+  ['clients that do not read', () => import('./clients_that_do_not_read.test.ts')],
+  ['bodies that cannot share', () => import('./bodies_that_cannot_share.test.ts')],
+  ['wide pools', () => import('./wide_pools.test.ts')],
+  ['control bodies', () => import('./control_bodies.test.ts')],
+  ['imports', () => import('./imports.test.ts')],
+  ['connections', () => import('./connections_are_counted.test.ts')],
+  ['connections that break', () => import('./connections_that_break.test.ts')],
+]
+
+/** In CI half of the files run again, each time others; in the long run all. */
+const seed = newSeed()
+const random = randomFrom(seed)
+const left = [...FILES]
+while (left.length > casesOf(Math.ceil(FILES.length / 2), FILES.length))
+  left.splice(below(random, left.length), 1)
+
+for (const [name, load] of left)
+  describe(`${name} (seed ${seed})`, async () => {
+    await load()
+  })

@@ -3,18 +3,25 @@
  * library.
  */
 import { describe } from 'vitest'
+import { below, casesOf, newSeed, randomFrom } from '../util/random.ts'
 
 process.env['WEIR_HTTP'] = 'node' // the servers of these tests inherit it
 
-describe('ingest contract', async () => {
-  await import('./ingest_contract.test.ts')
-})
-describe('Arrow stream', async () => {
-  await import('./arrow_stream.test.ts')
-})
-describe('imports', async () => {
-  await import('./imports.test.ts')
-})
-describe('operation', async () => {
-  await import('./operation.test.ts')
-})
+const FILES: readonly (readonly [name: string, load: () => Promise<unknown>])[] = [
+  ['ingest contract', () => import('./ingest_contract.test.ts')],
+  ['Arrow stream', () => import('./arrow_stream.test.ts')],
+  ['imports', () => import('./imports.test.ts')],
+  ['operation', () => import('./operation.test.ts')],
+]
+
+/** In CI half of the files run again, each time others; in the long run all. */
+const seed = newSeed()
+const random = randomFrom(seed)
+const left = [...FILES]
+while (left.length > casesOf(Math.ceil(FILES.length / 2), FILES.length))
+  left.splice(below(random, left.length), 1)
+
+for (const [name, load] of left)
+  describe(`${name} (seed ${seed})`, async () => {
+    await load()
+  })
