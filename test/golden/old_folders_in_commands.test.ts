@@ -8,17 +8,15 @@ import { describe, expect, test } from 'vitest'
 import { weir } from '../tools/folder.ts'
 import { temporaryFolder } from '../util/server.ts'
 import { rebuildFolder, verifyFolder } from '../util/verify.ts'
-import { FOLDERS, readExpected, unpack } from './archive.ts'
-import { COMMITS, Golden, withoutReceived } from './opened-folder.ts'
+import { FOLDERS, unpack } from './archive.ts'
+import { COMMITS, Golden, LAST, OLDEST, withoutReceived } from './opened-folder.ts'
 
 /** The next start builds an index of an earlier format anew, and so does repair. */
 const INDEX_FORMAT_1 = new Set(['c8f41e9'])
 const BUILDS_INDEX = 'would: index: rebuilt from the segments\n'
 
 /** The oldest version and the one whose folder was made last; the long run takes all. */
-const madeAt = (commit: string) => readExpected(commit).facts.madeFrom
-const last = COMMITS.reduce((a, b) => (madeAt(a) > madeAt(b) ? a : b))
-const TRIED = process.env['WEIR_TEST_LONG'] === '1' ? COMMITS : ['c8f41e9', last]
+const TRIED = process.env['WEIR_TEST_LONG'] === '1' ? COMMITS : [OLDEST, LAST]
 
 describe.each(TRIED)('the folders of %s', commit => {
   test('verify, repair, rebuild, export, backup and restore', async () => {

@@ -9,6 +9,12 @@ import { type Archive, type Expected, FOLDERS, readExpected, unpack, untilJobsEn
 /** The landed versions of which there is a golden folder. */
 export const COMMITS = readdirSync(FOLDERS).sort()
 
+const madeAt = (commit: string) => readExpected(commit).facts.madeFrom
+/** The first version of which there is a golden folder. */
+export const OLDEST = 'c8f41e9'
+/** The version whose folder was made last. */
+export const LAST = COMMITS.reduce((a, b) => (madeAt(a) > madeAt(b) ? a : b))
+
 const RECEIVED = /"_service_received_at":"([^"]*)",/
 
 /** A golden folder that is unpacked, or restored, and may be changed. */
