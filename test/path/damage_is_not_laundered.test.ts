@@ -3,12 +3,12 @@
  * such rows, and no rewrite gives them a new checksum.
  */
 import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { cpSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { must } from '../../src/util/assert.ts'
 import { createJob, ended } from '../jobs/rewrite-jobs.ts'
-import { weir } from '../tools/folder.ts'
+import { weir, weirInside } from '../tools/folder.ts'
 import {
   type CounterFailed,
   fetchToken,
@@ -41,21 +41,28 @@ const events = (from: number, to: number) =>
     note: noteOf(from + i),
   }))
 
+/** The stopped folder that each test gets a copy of. */
+let filled: string
 let dataDir: string
 let pool: TestPool
 /** The segment in which the tests flip bits: it has the rows e0 to e299. */
 let file: string
 
-beforeEach(async () => {
-  dataDir = join(temporaryFolder(), 'data')
+beforeAll(async () => {
+  filled = join(temporaryFolder(), 'data')
   for (const round of [0, 1]) {
     // A server keeps its recent flushes in memory and flushes them again.
-    const server = await startServer({ dataDir, env: NEVER })
+    const server = await startServer({ dataDir: filled, env: NEVER })
     if (round === 0) pool = await server.createPool(SPEC)
     await post(at(server, pool), round === 0 ? events(0, 300) : events(300, 340))
     expect(await server.sum(pool.poolId, 'amount')).toBe(round === 0 ? '300' : '340')
     expect((await server.stop()).code).toBe(0)
   }
+})
+
+beforeEach(() => {
+  dataDir = join(temporaryFolder(), 'data')
+  cpSync(filled, dataDir, { recursive: true })
   file = must(segmentsOf(dataDir, pool.poolId)[0], 'a segment')
 })
 
@@ -81,7 +88,7 @@ function placeInFooter(text: string): number {
 }
 
 async function verifyNames(): Promise<void> {
-  const { code, out } = await weir(['verify', '--data-dir', dataDir])
+  const { code, out } = await weirInside(['verify', '--data-dir', dataDir])
   expect([code, out]).toEqual([1, expect.stringContaining(`${file}: its bytes do not match their checksum`)])
 }
 
