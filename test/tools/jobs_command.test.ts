@@ -12,7 +12,7 @@ import { POOLS_NAMED_MAX } from '../../src/tools/text-tables.ts'
 import { addColumn } from '../jobs/add-column.ts'
 import { at, column, events, KEYED, OFTEN, post, until } from '../path/compaction.ts'
 import { removeLeftovers, startServer, type TestServer, temporaryFolder } from '../util/server.ts'
-import { contents, weir } from './folder.ts'
+import { contents, weir, weirInside } from './folder.ts'
 
 vi.setConfig({ testTimeout: 240_000, hookTimeout: 240_000 })
 afterAll(removeLeftovers)
@@ -52,7 +52,7 @@ async function createJob({ graphql }: TestServer, kind: keyof typeof KINDS, data
 }
 
 async function list(args: readonly string[]): Promise<readonly ShownJob[]> {
-  const { code, out, err } = await weir(['jobs', '--json', ...args])
+  const { code, out, err } = await weirInside(['jobs', '--json', ...args])
   expect([code, err]).toEqual([0, ''])
   return JSON.parse(out) as readonly ShownJob[]
 }
@@ -103,7 +103,10 @@ describe('on a running server', () => {
     expect(await ids(orders, '--status', 'created')).toEqual([waiting])
     expect(await ids('--status', 'CREATED,in_progress')).toEqual([updated, waiting])
     expect(await ids('--status', 'FAILED')).toEqual([])
-    expect(await weir(['jobs', '--status', 'FAILED', ...asks])).toMatchObject({ out: 'no jobs\n', err: '' })
+    expect(await weirInside(['jobs', '--status', 'FAILED', ...asks])).toMatchObject({
+      out: 'no jobs\n',
+      err: '',
+    })
   })
 
   test('names reach the terminal as text', async () => {
@@ -112,9 +115,9 @@ describe('on a running server', () => {
     expect(table.out).toContain(SHOWN_HOSTILE)
     expect(table.out.split('\n').filter(line => OBEYED.test(line))).toEqual([])
     expect(table.out.trimEnd().split('\n')).toHaveLength(4)
-    const { out } = await weir(['jobs', '--json', ...asks])
+    const { out } = await weirInside(['jobs', '--json', ...asks])
     expect(out.split('\n').filter(line => OBEYED.test(line))).toEqual([])
-    const unknown = await weir(['jobs', '\x1b[31mred', ...asks])
+    const unknown = await weirInside(['jobs', '\x1b[31mred', ...asks])
     expect([unknown.code, unknown.out]).toEqual([2, ''])
     expect(unknown.err).toContain('there is no pool "\\u001b[31mred"; there are')
     expect(
@@ -148,7 +151,7 @@ describe('on a running server', () => {
       code: 0,
       out: `${waiting} delete records orders FAILED 0 %: The job was cancelled.\n`,
     })
-    const running = await weir(['jobs', '--cancel', updated, ...asks])
+    const running = await weirInside(['jobs', '--cancel', updated, ...asks])
     expect(running.out).toMatch(/ IN_PROGRESS \(cancelled\) 0 %: it ends after its current step\n$/)
     expect(await reaches(updated, 'FAILED', asks)).toMatchObject({
       error: 'The job was cancelled.',
@@ -156,12 +159,12 @@ describe('on a running server', () => {
     })
     held.release()
     expect(await server.sum(orders, 'n')).toBe('100')
-    const again = await weir(['jobs', '--cancel', updated, ...asks])
+    const again = await weirInside(['jobs', '--cancel', updated, ...asks])
     expect([again.code, again.err]).toEqual([
       2,
       expect.stringContaining('The job has ended: its status is FAILED'),
     ])
-    const nobody = await weir(['jobs', '--cancel', 'DPJ\x1b', ...asks])
+    const nobody = await weirInside(['jobs', '--cancel', 'DPJ\x1b', ...asks])
     expect([nobody.code, nobody.err]).toEqual([2, expect.stringContaining('There is no job "DPJ\\u001b"')])
     const audit = server
       .output()
@@ -185,13 +188,13 @@ describe('on a running server', () => {
     await server.graphql('mutation ($id: ID!) { deleteDataPool(id: $id) }', { id: pool })
     expect(await jobOf(job, asks)).toMatchObject({ pool: null, poolId: pool })
     expect((await list([pool, ...asks])).map(({ id }) => id)).toEqual([job])
-    expect((await weir(['jobs', pool, ...asks])).out).toContain(` ${pool} (deleted)  SUCCEEDED `)
-    expect((await weir(['jobs', 'doomed', ...asks])).code).toBe(2)
+    expect((await weirInside(['jobs', pool, ...asks])).out).toContain(` ${pool} (deleted)  SUCCEEDED `)
+    expect((await weirInside(['jobs', 'doomed', ...asks])).code).toBe(2)
   })
 
   test('an unknown pool beside many is answered with a way to list them that works', async () => {
     for (let i = 0; i < POOLS_NAMED_MAX; i++) await server.createPool({ columns: [column('id', 'STRING')] })
-    const { code, err } = await weir(['jobs', 'nobody', ...asks])
+    const { code, err } = await weirInside(['jobs', 'nobody', ...asks])
     expect([code, err]).toEqual([
       2,
       expect.stringMatching(
@@ -201,7 +204,14 @@ describe('on a running server', () => {
   })
 
   test('the route needs its scope, and refuses what it cannot read', async () => {
-    const created = await weir(['applications', 'create', '--scopes', 'data_pool:read', '--json', ...asks])
+    const created = await weirInside([
+      'applications',
+      'create',
+      '--scopes',
+      'data_pool:read',
+      '--json',
+      ...asks,
+    ])
     const [weak] = JSON.parse(created.out) as [{ id: string; secret: string }]
     const mine = { WEIR_CLIENT_ID: weak.id, WEIR_CLIENT_SECRET: weak.secret }
     const ask = async (body: string, id: string, secret: string) => {
@@ -210,7 +220,7 @@ describe('on a running server', () => {
       const answer = await fetch(url, { method: 'POST', headers: { authorization }, body })
       return { status: answer.status, ...((await answer.json()) as { detail?: string }) }
     }
-    expect(await weir(['jobs', ...asks], mine)).toMatchObject({
+    expect(await weirInside(['jobs', ...asks], mine)).toMatchObject({
       code: 2,
       err: expect.stringContaining('lacks the scope admin'),
     })
@@ -218,9 +228,12 @@ describe('on a running server', () => {
     // The line of the audit may come after the answer.
     const audited = /"cancelJob",.*"object":"DPJ1",.*"outcome":"FORBIDDEN"/
     await expect.poll(() => server.output(), { timeout: 30_000 }).toMatch(audited)
-    const wrong = await weir(['jobs', '--follow', ...asks], { ...mine, WEIR_CLIENT_SECRET: 'x'.repeat(40) })
+    const wrong = await weirInside(['jobs', '--follow', ...asks], {
+      ...mine,
+      WEIR_CLIENT_SECRET: 'x'.repeat(40),
+    })
     expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining('with status 401')])
-    const made = await weir(['applications', 'create', '--scopes', 'admin', '--json', ...asks])
+    const made = await weirInside(['applications', 'create', '--scopes', 'admin', '--json', ...asks])
     const [admin] = JSON.parse(made.out) as [{ id: string; secret: string }]
     for (const [body, detail] of [
       ['', /JSON/],
@@ -253,7 +266,7 @@ describe('on a running server', () => {
     [['--url', 'http://127.0.0.1:1', '--follow'], /cannot be reached/],
     [[], /another process uses the data folder .* a running server/],
   ])('%j is refused in one line', async (args, says) => {
-    const { code, err, out } = await weir(['jobs', ...args, '--data-dir', server.dataDir])
+    const { code, err, out } = await weirInside(['jobs', ...args, '--data-dir', server.dataDir])
     expect([code, out, err.split('\n').length]).toEqual([2, '', 2])
     expect(err).toMatch(says)
   })
@@ -372,9 +385,9 @@ test('jobs of a stopped folder and of a backup are listed without a change, and 
     expect((await list([HOSTILE, '--status', 'created', '--data-dir', folder])).map(({ id }) => id)).toEqual([
       deletion,
     ])
-    const { out } = await weir(['jobs', '--data-dir', folder])
+    const { out } = await weirInside(['jobs', '--data-dir', folder])
     expect(out.split('\n').filter(line => OBEYED.test(line))).toEqual([])
-    const unknown = await weir(['jobs', 'nobody', '--data-dir', folder])
+    const unknown = await weirInside(['jobs', 'nobody', '--data-dir', folder])
     expect([unknown.code, unknown.err]).toEqual([
       2,
       expect.stringContaining('there is no pool "nobody"; there are'),
