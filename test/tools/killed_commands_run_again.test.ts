@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { beforeAll, expect, test, vi } from 'vitest'
 import { spawnServer, temporaryFolder } from '../util/server.ts'
-import { contents, copyOf, type Filled, fillFolder, weir } from './folder.ts'
+import { contents, copyOf, type Filled, fillFolder, weir, weirInside } from './folder.ts'
 
 // Each test runs several processes, one after the other.
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
@@ -29,7 +29,7 @@ async function killed(point: string, ...args: string[]): Promise<void> {
 }
 
 async function isClean(dataDir: string): Promise<void> {
-  const { code, out } = await weir(['verify', '--data-dir', dataDir])
+  const { code, out } = await weirInside(['verify', '--data-dir', dataDir])
   expect([code, out]).toEqual([0, expect.stringMatching(/^clean: .*4,507 rows/)])
 }
 
@@ -45,14 +45,15 @@ function backupIs(made: 'none' | 'complete') {
     expect([restored.code, restored.err]).toEqual([2, expect.stringContaining('is not a complete backup')])
     expect(existsSync(to)).toBe(false)
     for (const command of ['start', 'inspect', 'verify']) {
-      const taken = await weir([command, '--data-dir', folder])
+      const run = command === 'start' ? weir : weirInside
+      const taken = await run([command, '--data-dir', folder])
       expect([command, taken.code, taken.err]).toEqual([
         command,
         2,
         expect.stringContaining('is an unfinished backup'),
       ])
     }
-    const again = await weir(['backup', folder, '--data-dir', filled.dataDir])
+    const again = await weirInside(['backup', folder, '--data-dir', filled.dataDir])
     expect([again.code, again.err]).toEqual([2, expect.stringContaining('has an unfinished backup')])
     expect((await weir(['backup', `${folder} 2`, '--data-dir', filled.dataDir])).code).toBe(0)
   }
@@ -67,7 +68,7 @@ async function restoreStartsAgain(point: string): Promise<void> {
     2,
     expect.stringContaining('run weir restore with --data-dir'),
   ])
-  const looked = await weir(['inspect', '--data-dir', to])
+  const looked = await weirInside(['inspect', '--data-dir', to])
   expect([looked.code, looked.err]).toEqual([2, expect.stringContaining('has not finished')])
   const again = await weir(['restore', good, '--data-dir', to])
   expect([again.code, again.err]).toEqual([0, expect.stringContaining('starts again with an empty folder')])
@@ -87,7 +88,7 @@ function rebuildLeaves(index: 'old' | 'new') {
     expect(indexOf(dataDir).equals(before)).toBe(index === 'old')
     expect(existsSync(join(dataDir, 'index.new'))).toBe(true)
     const left = contents(dataDir)
-    const { code, err } = await weir(['verify', '--data-dir', dataDir])
+    const { code, err } = await weirInside(['verify', '--data-dir', dataDir])
     expect([code, err]).toEqual([0, expect.stringContaining('index.new is left of an interrupted rebuild')])
     expect(contents(dataDir)).toEqual(left)
     if (index === 'old') expect((await weir(['rebuild', '--data-dir', dataDir])).code).toBe(0)
