@@ -192,7 +192,7 @@ const WRITERS = [
   'duckdb/write-statement.ts',
 ]
 /** The files that choose the dialect, or ask it whether a text has too many patterns. */
-const CHOOSERS = ['ask.ts', 'check-texts.ts', 'plan-row-changes.ts', 'selection.ts']
+const CHOOSERS = ['ask.ts', 'check-texts.ts', 'plan-row-changes.ts', 'selection.ts', 'tail.ts']
 
 const files = (readdirSync(QUERY, { recursive: true }) as string[])
   .filter(name => name.endsWith('.ts'))
