@@ -35,7 +35,7 @@ export class Space {
   #pending: readonly Mutation[] | undefined
   /** The stamps that were, or may have been, stored. */
   readonly #sent = new Set<number>()
-  /** A stamp of the latest request that a tail has shown. */
+  /** A stamp of the pending request that a tail has shown. */
   #shown: number | undefined
 
   constructor(name: string) {
@@ -79,7 +79,6 @@ export class Space {
   begin(mutations: readonly Mutation[]): void {
     assert(this.#pending === undefined, 'requests of a space are sent one after the other')
     this.#pending = mutations.filter(({ isOld }) => isOld !== true)
-    this.#shown = undefined
     for (const { stamp } of mutations) if (stamp !== null) this.#sent.add(stamp)
     this.old.begin(mutations.filter(({ isOld }) => isOld === true))
   }
@@ -101,9 +100,11 @@ export class Space {
   }
 
   #settle(done: boolean): void {
+    const shown = this.#shown
+    this.#shown = undefined
     if (!done) for (const { stamp } of this.#pending ?? []) this.#sent.delete(stamp ?? 0)
-    if (!done && this.#shown !== undefined)
-      throw new Violation(`a tail showed ${this.#shown} of ${this.name}, which is not stored`)
+    if (!done && shown !== undefined)
+      throw new Violation(`a tail showed ${shown} of ${this.name}, which is not stored`)
     for (const { key, stamp } of done ? (this.#pending ?? []) : []) {
       this.#sum += BigInt(stamp ?? 0) - BigInt(this.#stamps.get(key) ?? 0)
       if (stamp === null) this.#stamps.delete(key)
@@ -119,8 +120,7 @@ export class Space {
   check(found: bigint): string | undefined {
     this.old.settle(undefined)
     if (found === this.#sum) {
-      // Where the sum is right without a request, there may have been none.
-      if (this.isPending) this.#settle(false)
+      this.#settle(false)
       return undefined
     }
     if (this.#pending === undefined) return `stamps of ${this.name} sum to ${found}, not ${this.#sum}`
