@@ -1,10 +1,9 @@
 #!/usr/bin/env node
 /** `weir`: reads the command line, runs one command, exits with its code. */
 
-import { CANNOT_RUN, CLEAN, DAMAGED, readCommandLine } from '../database/command.ts'
+import { CLEAN, exitCodeOf, readCommandLine } from '../database/command.ts'
 import { isInterrupted } from '../tools/interrupts.ts'
 import { must } from '../util/assert.ts'
-import { isDiskError } from '../util/disk.ts'
 import { dieOf } from '../util/end-process.ts'
 import { CannotRun } from '../util/errors.ts'
 import { armCrash, setFaults } from '../util/fault-injection.ts'
@@ -70,7 +69,7 @@ async function run(): Promise<number> {
     failure = new CannotRun(`standard output cannot be written: ${outputError.message}`)
   if (failure === undefined) return code
   if (!isInterrupted()) warn(errorText(failure))
-  return failure.name === 'CannotRun' || isDiskError(failure) ? CANNOT_RUN : DAMAGED
+  return exitCodeOf(failure)
 }
 
 const exitCode = await run()

@@ -4,6 +4,7 @@
  */
 import { parseArgs } from 'node:util'
 import { assert, must } from '../util/assert.ts'
+import { isDiskError } from '../util/disk.ts'
 import { CannotRun } from '../util/errors.ts'
 import { likelyName } from '../util/misspelt.ts'
 import { allOptions, type Config, type Option, readConfig } from './config.ts'
@@ -12,6 +13,11 @@ import { allOptions, type Config, type Option, readConfig } from './config.ts'
 export const CLEAN = 0
 export const DAMAGED = 1
 export const CANNOT_RUN = 2
+
+/** The exit code of a command that failed: 2 where its user or the world kept it from running. */
+export function exitCodeOf(failure: Error): number {
+  return failure.name === 'CannotRun' || isDiskError(failure) ? CANNOT_RUN : DAMAGED
+}
 
 /** A flag that only this command takes. */
 interface CommandFlag {

@@ -15,11 +15,10 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, vi } from 'vitest'
 import { COMMANDS } from '../../src/app/commands.ts'
-import { CANNOT_RUN, DAMAGED, readCommandLine } from '../../src/database/command.ts'
+import { exitCodeOf, readCommandLine } from '../../src/database/command.ts'
 import type { KeyTxn } from '../../src/index/index-store.ts'
 import { openLmdbStore } from '../../src/index/index-store-lmdb.ts'
 import { INDEX_MAP_BYTES } from '../../src/index/open-index.ts'
-import { isDiskError } from '../../src/util/disk.ts'
 import { pathsOf } from '../../src/util/paths.ts'
 import { errorText, warn } from '../../src/util/say.ts'
 import { events, KEYED } from '../path/damage.ts'
@@ -90,7 +89,7 @@ export async function weirInside(args: readonly string[], env: Readonly<Record<s
   } catch (thrown) {
     const error = thrown as Error
     warn(errorText(error))
-    code = error.name === 'CannotRun' || isDiskError(error) ? CANNOT_RUN : DAMAGED
+    code = exitCodeOf(error)
   } finally {
     process.umask(umask)
     for (const spy of spies) spy.mockRestore()
