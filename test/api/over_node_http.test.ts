@@ -1,12 +1,11 @@
 /** The tests of the front end again, over node:http: both HTTP libraries keep the same contract. */
-import { describe } from 'vitest'
 import { nodeTransport } from '../../src/api/http/node.ts'
-import { below, casesOf, newSeed, randomFrom } from '../util/random.ts'
+import { runAgain } from '../util/files-again.ts'
 import { over } from './fake.ts'
 
 over(nodeTransport)
 
-const FILES: readonly (readonly [name: string, load: () => Promise<unknown>])[] = [
+runAgain([
   ['ingest contract', () => import('./ingest_contract.test.ts')],
   ['control routes', () => import('./control_routes.test.ts')],
   ['body sizes', () => import('./body_sizes.test.ts')],
@@ -20,16 +19,4 @@ const FILES: readonly (readonly [name: string, load: () => Promise<unknown>])[] 
   ['imports', () => import('./imports.test.ts')],
   ['connections', () => import('./connections_are_counted.test.ts')],
   ['connections that break', () => import('./connections_that_break.test.ts')],
-]
-
-/** In CI half of the files run again, each time others; in the long run all. */
-const seed = newSeed()
-const random = randomFrom(seed)
-const left = [...FILES]
-while (left.length > casesOf(Math.ceil(FILES.length / 2), FILES.length))
-  left.splice(below(random, left.length), 1)
-
-for (const [name, load] of left)
-  describe(`${name} (seed ${seed})`, async () => {
-    await load()
-  })
+])

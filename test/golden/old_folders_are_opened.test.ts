@@ -8,22 +8,19 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { NEVER, OFTEN, until, untilRest } from '../path/compaction.ts'
 import { crossRead } from '../util/cross-read.ts'
-import { below, casesOf, newSeed, randomFrom } from '../util/random.ts'
+import { newSeed, someOf } from '../util/random.ts'
 import { fetchToken, spawnServer } from '../util/server.ts'
 import { rebuildFolder, verifyFolder } from '../util/verify.ts'
 import { COMMITS, Golden, LAST, OLDEST, withoutReceived } from './opened-folder.ts'
 
 const seed = newSeed()
+const OTHERS = COMMITS.filter(commit => commit !== OLDEST && commit !== LAST)
 
 /**
  * The versions whose folders are merged, read by others and rebuilt: the oldest one, the one whose
  * folder was made last, and one of the others; in the long run all.
  */
-const FURTHER = (() => {
-  const others = COMMITS.filter(commit => commit !== OLDEST && commit !== LAST)
-  const chosen = others[below(randomFrom(seed), others.length)]
-  return new Set(casesOf(1, 2) === 1 ? [OLDEST, LAST, chosen] : COMMITS)
-})()
+const FURTHER = new Set([OLDEST, LAST, ...someOf(OTHERS, 1, seed)])
 
 describe.each(COMMITS)(`the folders of %s (seed ${seed})`, commit => {
   test.concurrent('killed: rows are there, change, are merged, and outlive the index', async () => {

@@ -40,6 +40,17 @@ export function casesOf(few: number, more: number): number {
   return isLong ? more : few
 }
 
+/**
+ * `few` of all cases, in their order: `npm test` takes others each time. The long run takes all, as
+ * `casesOf` says.
+ */
+export function someOf<T>(all: readonly T[], few: number, seed: number): T[] {
+  const integer = integersFrom(seed)
+  const left = [...all]
+  while (left.length > casesOf(few, all.length)) left.splice(integer(left.length), 1)
+  return left
+}
+
 /** A new seed. Tests print it. */
 export function newSeed(): number {
   return Math.floor(Math.random() * 2 ** 31)

@@ -8,7 +8,7 @@ import { ESTIMATED_INNER_BYTES, weightSql } from '../../../src/parse/import/row-
 import { DuckDBInstance } from '../../../src/util/duckdb.ts'
 import { IMPORT_ROW_BYTES_MAX } from '../../../src/util/limits.ts'
 import { quoteText } from '../../../src/util/sql.ts'
-import { casesOf, integersFrom, newSeed } from '../../util/random.ts'
+import { integersFrom, newSeed, someOf } from '../../util/random.ts'
 import { removeLeftovers, temporaryFolder } from '../../util/server.ts'
 import { mountSmall, NO_SMALL_DISK } from '../../util/small-disk.ts'
 import { cut, type Given, type Imported, readImport } from './reading.ts'
@@ -306,11 +306,7 @@ const BOMBS: readonly (readonly [what: string, sql: string, columns: readonly Sc
 const bombSeed = newSeed()
 
 /** Each takes seconds. CI takes four of them, each time others. */
-const TRIED_BOMBS = ((integer: (limit: number) => number) => {
-  const left = [...BOMBS]
-  while (left.length > casesOf(4, BOMBS.length)) left.splice(integer(left.length), 1)
-  return left
-})(integersFrom(bombSeed))
+const TRIED_BOMBS = someOf(BOMBS, 4, bombSeed)
 
 test.each(TRIED_BOMBS)(
   `the reader takes at most 1 GB: %s (seed ${bombSeed})`,
