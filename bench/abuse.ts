@@ -20,7 +20,7 @@ interface AbuseOptions {
   readonly http?: string
 }
 
-/** The goals of test/abuse/suite.ts. */
+/** The goals of test/abuse/suite.ts. Here each attack has a fresh server, so the growth is less. */
 const GOALS = 'no ack later than 1000 ms, no growth beyond 200 MiB, nothing refused'
 
 export async function benchAbuse(options: AbuseOptions): Promise<void> {
