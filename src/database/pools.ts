@@ -27,7 +27,7 @@ import { Flusher, poolDeleted } from '../store/flush/flusher.ts'
 import type { MemtableEntry } from '../store/flush/memtable.ts'
 import { SegmentThread } from '../store/flush/segment-writer.ts'
 import { must } from '../util/assert.ts'
-import { monotonicMs, realClock, resolvesWithin, wallMs } from '../util/clock.ts'
+import { callAfter, monotonicMs, realClock, resolvesWithin, wallMs } from '../util/clock.ts'
 import { type SegmentDamaged, Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 import { BACKGROUND_NICE, LOG_UNFLUSHED_BYTES, METRIC_DEBT_POOLS_MAX, QUERY_NICE } from '../util/limits.ts'
@@ -43,6 +43,11 @@ const RESERVE_FLUSHES_MAX = 100
 /** Time for the running flushes when the server stops flushing: part of STOP_MS_MAX. */
 const FLUSHES_END_MS_MAX = 1_000
 const DAY_MS = 86_400_000
+/**
+ * Between two looks at which log files may go. A look asks every pool with unflushed rows: after
+ * each flush it took half of the main thread with 20,000 pools.
+ */
+const RELEASE_MS = 500
 
 export interface PoolsOptions {
   readonly config: Config
@@ -74,6 +79,7 @@ export class Pools {
   onFilesFree: (files: readonly string[]) => void = () => {}
   /** Damaged files that were found since the start. */
   damagedFiles = 0
+  #cancelRelease: (() => void) | undefined
   #lastAppendMs = Number.NEGATIVE_INFINITY
   readonly #known = new Set<number>()
   /** By pool: what was acknowledged before this monotonic time is visible to queries. */
@@ -273,6 +279,18 @@ export class Pools {
     return { rows, bytes }
   }
 
+  /** All pools together. */
+  sizeOfAll(): { readonly segments: number; readonly bytes: number } {
+    let segments = 0
+    let bytes = 0
+    for (const pool of this.#known)
+      for (const segment of this.manifest.pool(pool)?.segments ?? []) {
+        segments += 1
+        bytes += segment.bytes
+      }
+    return { segments, bytes }
+  }
+
   /** Names and debts of the pools with the most debt. */
   worstDebts(): readonly (readonly [name: string, debt: Debt])[] {
     return this.compaction
@@ -319,6 +337,7 @@ export class Pools {
     this.scrub.stop()
     const checked = this.#checker.stop()
     const flushed = await resolvesWithin(msMax, this.#allFlushed())
+    if (this.#commit !== undefined) this.#releaseLog()
     // The next start removes files of deleted pools that are left.
     await resolvesWithin(FLUSHES_END_MS_MAX, Promise.all(this.#dropping))
     // Flushes under way end, so their files and their transaction are complete, and the threads
@@ -368,7 +387,7 @@ export class Pools {
       flushes.map(flush => flush.committed),
     )
     crashPoint('flush.committed')
-    this.#releaseLog()
+    this.#releaseLogSoon()
     const nowMs = monotonicMs()
     for (const { commit, committed, beginMs, oldestMs, rows } of flushes) {
       if (commit.add !== undefined) this.checks.setWhole(commit.add)
@@ -387,7 +406,14 @@ export class Pools {
       warn(`${error.message}; ${LEFT_OUT}`)
   }
 
+  /** At most once in RELEASE_MS. */
+  #releaseLogSoon(): void {
+    this.#cancelRelease ??= callAfter(RELEASE_MS, () => this.#releaseLog())
+  }
+
   #releaseLog(): void {
+    this.#cancelRelease?.()
+    this.#cancelRelease = undefined
     must(this.#commit, 'the log').release(this.flusher.lowestUnflushedSequence())
   }
 

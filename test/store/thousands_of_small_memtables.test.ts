@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'vitest'
 import { FLUSH_AGE_MS, shareOf } from '../../src/store/flush/flush-policy.ts'
-import { FLUSH_TICK_MS } from '../../src/store/flush/flusher.ts'
+import { FLUSH_AGE_TICK_MS, FLUSH_TICK_MS } from '../../src/store/flush/flusher.ts'
 import {
   FLUSHES_MAX,
   FLUSHES_SMALL,
@@ -23,8 +23,11 @@ function harnessOf(pools: number): FlusherHarness {
   return harness
 }
 
+/** A tick looks at the ages where the last look is a while ago. */
+const AGE_LOOK_MS = FLUSH_AGE_TICK_MS + FLUSH_TICK_MS
+
 /** The greatest age that the oldest unflushed row of a pool may have at any tick. */
-const ageMax = (pool: number) => shareOf(pool) * FLUSH_AGE_MS + FLUSH_TICK_MS
+const ageMax = (pool: number) => shareOf(pool) * FLUSH_AGE_MS + AGE_LOOK_MS
 
 describe('memtables that nobody reads', () => {
   test('wait for at least half of FLUSH_AGE_MS, and none for longer than its share of it', async () => {
@@ -35,7 +38,7 @@ describe('memtables that nobody reads', () => {
     expect(harness.committed).toEqual([])
     for (
       let late = begin + FLUSH_AGE_MS / 2;
-      harness.clock.ms < begin + FLUSH_AGE_MS;
+      harness.clock.ms < begin + FLUSH_AGE_MS + AGE_LOOK_MS;
       late += FLUSH_TICK_MS
     ) {
       await harness.clock.pass(FLUSH_TICK_MS)
@@ -68,15 +71,15 @@ describe('memtables that nobody reads', () => {
     const harness = harnessOf(50)
     for (const pool of poolsOf(50)) harness.append(pool, 1)
     harness.logBytes += LOG_UNFLUSHED_BYTES / 2 - 1
-    await harness.clock.pass(FLUSH_TICK_MS)
+    await harness.clock.pass(AGE_LOOK_MS)
     expect(harness.committed).toEqual([])
     harness.logBytes += LOG_UNFLUSHED_BYTES / 4
-    await harness.clock.pass(FLUSH_TICK_MS)
+    await harness.clock.pass(AGE_LOOK_MS)
     const early = harness.committed.length
     expect(early).toBeGreaterThan(10)
     expect(early).toBeLessThan(40)
     harness.logBytes += LOG_UNFLUSHED_BYTES / 4
-    await harness.clock.pass(FLUSH_TICK_MS)
+    await harness.clock.pass(AGE_LOOK_MS)
     expect(harness.committed).toHaveLength(50)
     expect(harness.flusher.lowestUnflushedSequence()).toBe(51)
   })
@@ -99,7 +102,7 @@ describe('memtables that nobody reads', () => {
       if (random() < 0.1) await harness.flusher.flushNow(pool)
       harness.logBytes += Math.floor(random() * random() * 0.02 * LOG_UNFLUSHED_BYTES)
       await harness.clock.pass(random() * 2 * FLUSH_TICK_MS + (random() < 0.01 ? FLUSH_AGE_MS / 4 : 0))
-      await harness.clock.pass(FLUSH_TICK_MS) // whatever just came due was looked at
+      await harness.clock.pass(AGE_LOOK_MS) // whatever just came due was looked at
       for (const { commit } of harness.committed.splice(0))
         unflushed.set(
           commit.pool,

@@ -22,10 +22,12 @@ type Meta = Readonly<Record<string, unknown>> & { readonly sum?: Sum }
 
 export class DocumentSums {
   readonly #crcs: Map<string, number>
+  #crc: number
   #meta: Meta | undefined
 
   private constructor(documents: readonly Entry[]) {
     this.#crcs = new Map(documents.map(entry => [entry[0], crcOf(entry)]))
+    this.#crc = [...this.#crcs.values()].reduce(xor, 0)
     this.#meta = metaOf(documents)
   }
 
@@ -41,7 +43,7 @@ export class DocumentSums {
     const sum = metaOf(stored)?.sum
     const documents = stored.map(withoutSum)
     const sums = new DocumentSums(documents)
-    if (sum?.txn === txn && sum.crc !== xorOf(sums.#crcs.values()))
+    if (sum?.txn === txn && sum.crc !== sums.#crc)
       throw new Damaged(path, 0, 'its documents do not match their checksum')
     return { documents, sums }
   }
@@ -49,17 +51,25 @@ export class DocumentSums {
   withSum({ puts, removes }: Change, txn: number): Change {
     const meta = metaOf(puts) ?? (removes.includes(META) ? undefined : this.#meta)
     if (meta === undefined) return { puts, removes }
-    const crcs = new Map(this.#crcs)
-    for (const key of removes) crcs.delete(key)
-    for (const entry of puts) crcs.set(entry[0], crcOf(entry))
-    const sum: Sum = { txn, crc: xorOf(crcs.values()) }
+    const sum: Sum = { txn, crc: this.#crcWith({ puts, removes }) }
     return { puts: [...puts.filter(([key]) => key !== META), [META, { ...meta, sum }]], removes }
   }
 
   made({ puts, removes }: Change): void {
+    this.#crc = this.#crcWith({ puts, removes })
     for (const key of removes) this.#crcs.delete(key)
     for (const entry of puts) this.#crcs.set(entry[0], crcOf(entry))
     this.#meta = metaOf(puts) ?? (removes.includes(META) ? undefined : this.#meta)
+  }
+
+  /** After a change. It costs what the change holds: with 20,000 pools there are 60,000 documents. */
+  #crcWith({ puts, removes }: Change): number {
+    // The last one counts where a change names a document twice.
+    const changed = new Map<string, number>(removes.map(key => [key, 0]))
+    for (const entry of puts) changed.set(entry[0], crcOf(entry))
+    let crc = this.#crc
+    for (const [key, after] of changed) crc = xor(xor(crc, this.#crcs.get(key) ?? 0), after)
+    return crc
   }
 }
 
@@ -77,8 +87,6 @@ function crcOf(entry: Entry): number {
   return crc32(Buffer.from(JSON.stringify(entry)))
 }
 
-function xorOf(crcs: Iterable<number>): number {
-  let all = 0
-  for (const crc of crcs) all ^= crc
-  return all >>> 0
+function xor(a: number, b: number): number {
+  return (a ^ b) >>> 0
 }
