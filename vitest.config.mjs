@@ -99,12 +99,17 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+/** Pages in Chromium: `npm run test:browser`. */
+const BROWSER = ['browser/']
+
 /** The files of a run. One that the command line names runs, whichever list it is in. */
 function filesOf(mode) {
   const isNamed = process.argv.slice(2).some(argument => argument.includes('dist/test/'))
-  if (mode === 'long' || isNamed) return { include: ALL, exclude: [] }
+  if (isNamed) return { include: ALL, exclude: [] }
+  if (mode === 'long') return { include: ALL, exclude: files(BROWSER) }
+  if (mode === 'browser') return { include: files(BROWSER), exclude: [] }
   if (mode === 'more') return { include: files(MORE), exclude: files(LONG) }
-  return { include: ALL, exclude: files([...LONG, ...MORE]) }
+  return { include: ALL, exclude: files([...LONG, ...MORE, ...BROWSER]) }
 }
 
 // Tests run as compiled: the same files that ship, worker threads and native module included.
@@ -124,12 +129,16 @@ export default defineConfig(({ mode }) => {
       experimental: { viteModuleRunner: false, nodeLoader: false },
       maxWorkers: 2,
       // Ends a test that hangs: a busy machine is ten times slower than a quiet one.
+      expect: { poll: { timeout: 30_000 } },
       testTimeout: 300_000,
       hookTimeout: 120_000,
       sequence: { sequencer: LongestFirst },
       reporters: [
         'default',
-        ['json', { outputFile: `dist/test-results${mode === 'more' ? '-more' : ''}.json` }],
+        [
+          'json',
+          { outputFile: `dist/test-results${mode === 'more' || mode === 'browser' ? `-${mode}` : ''}.json` },
+        ],
       ],
       projects: [
         project('real', { env, include, exclude: isPure ? [...exclude, ...files(PURE)] : exclude }),

@@ -4,6 +4,7 @@
  *   1  packages     npm install by the lock file, when node_modules does not match it
  *   2  native       dist/native/weir.node, with the system's C++ compiler
  *   3  TypeScript   the types of the GraphQL schema (setup/graphql-types.mjs), then tsc to dist/
+ *   4  console      dist/console, the pages at /, by vite
  *
  * Without a C++ compiler Weir runs its js kernel. Set-up is plain JavaScript without imports from
  * npm, because it runs first. It reports on standard error.
@@ -16,6 +17,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { buildConsole, isConsoleBuilt } from './setup/console.mjs'
 import { didSomething, dist, endOf, fail, root, takeLock, tell } from './setup/kit.mjs'
 import { isNativeDone, native } from './setup/native.mjs'
 import { hasPackages, installPackages } from './setup/packages.mjs'
@@ -30,17 +32,22 @@ const kind = isServer ? 'server' : 'all'
 
 /** True when nothing has to be done. A server whose build is current needs no dev packages. */
 function isReady() {
-  return isCompiled(kind) && isNativeDone() && hasPackages(kind)
+  return isBuilt() && isNativeDone() && hasPackages(kind)
+}
+
+function isBuilt() {
+  return isCompiled(kind) && isConsoleBuilt()
 }
 
 async function setUp() {
   const releaseLock = await takeLock()
   // Checked again: another set-up may have compiled meanwhile.
-  const needed = isServer && !isCompiled(kind) ? 'build' : kind
+  const needed = isServer && !isBuilt() ? 'build' : kind
   if (!hasPackages(needed)) await installPackages(!isServer)
   await Promise.all([
     isNativeDone() ? undefined : native(process.env['CXX']),
     isCompiled(kind) ? undefined : compile(kind),
+    isConsoleBuilt() ? undefined : buildConsole(),
   ])
   releaseLock()
 }

@@ -8,7 +8,12 @@ import { relative } from 'node:path'
 
 const MESSAGE_CHARACTERS_MAX = 3000
 const MAIN = 'test-results.json'
-const OTHERS = ['test-results-more.json', 'test-results-nodes.json', 'sanitize/tree/dist/test-results.json']
+const OTHERS = [
+  'test-results-more.json',
+  'test-results-browser.json',
+  'test-results-nodes.json',
+  'sanitize/tree/dist/test-results.json',
+]
 
 /**
  * @param {string} name @returns {{ passed: number, failed: number }} of one run, in vitest's JSON

@@ -27,7 +27,7 @@ function sources(...folders: string[]): Source[] {
   return folders.flatMap(folder =>
     (readdirSync(join(ROOT, folder), { recursive: true }) as string[])
       .map(name => join(ROOT, folder, name))
-      .filter(path => /\.(ts|mjs|cpp|h)$/.test(path) && statSync(path).isFile())
+      .filter(path => /\.(tsx?|mjs|cpp|h)$/.test(path) && statSync(path).isFile())
       .map(path => {
         const text = readFileSync(path, 'utf8')
         return { name: relative(ROOT, path), lines: text.split('\n'), text }
@@ -46,7 +46,7 @@ test('no file is longer than it may be', () => {
 test('no function is longer than a screen', () => {
   const long: string[] = []
   for (const { name, lines } of product) {
-    if (!name.endsWith('.ts')) continue
+    if (!/\.tsx?$/.test(name)) continue
     let start = -1
     for (const [index, line] of lines.entries()) {
       if (/^(export )?(async )?function /.test(line)) start = index

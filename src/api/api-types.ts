@@ -18,7 +18,7 @@ import type { RisingClock } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import { ANSWER_MS_MAX, BODY_MS_MAX, STREAM_IDLE_MS, WAIT_MS_MAX } from '../util/limits.ts'
 import type { Responder } from './http/responder.ts'
-import type { Transport } from './http/transport.ts'
+import type { RequestHead, Transport } from './http/transport.ts'
 import type { IngestPool } from './ingest/ingest-pool.ts'
 import type { Sender } from './ingest/sender.ts'
 import type { SlotOwner } from './slots.ts'
@@ -100,6 +100,8 @@ export interface ControlRequest {
   readonly query: string
   /** Percent-decoded `:name` parts of the route's path, in order. */
   readonly parameters: readonly string[]
+  /** The headers that its route names; "" where one is not there. */
+  readonly headers: Readonly<Record<string, string>>
   readonly gone: AbortSignal
 }
 
@@ -110,9 +112,17 @@ export interface ControlRoute {
   /** A longer body is 413. */
   readonly bodyBytesMax: number
   readonly cors?: true
+  /** Headers that it reads besides those of every request. In lower case. */
+  readonly headers?: readonly string[]
   readonly handle: (request: ControlRequest) => Promise<Reply | StreamAnswer | OpenAnswer>
   /** Ends answers that last, when the server stops. */
   readonly stop?: () => void
+}
+
+/** A path whose answer to GET is in memory. */
+export interface PageRoute {
+  readonly path: string
+  readonly read: (head: RequestHead) => Reply
 }
 
 /** An answer that its route writes, as long as it likes. */
@@ -181,6 +191,7 @@ export interface ApiDeps {
   graphql(request: ControlRequest): Promise<Reply>
   token(request: ControlRequest): Promise<Reply>
   readonly routes: readonly ControlRoute[]
+  readonly pages: readonly PageRoute[]
   readonly imports: ImportDeps
   /** undefined when this Authorization header may read /metrics, otherwise the refusal. */
   metricsAccess(authorization: string): Refusal | undefined

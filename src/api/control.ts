@@ -39,7 +39,7 @@ type Handler = (head: RequestHead, responder: Responder, parameters: readonly st
 interface Route {
   /** The parts of the path; undefined matches any one part. */
   readonly parts: readonly (string | undefined)[]
-  /** For the log: graphql, token, health, metrics, import or other. */
+  /** For the log: graphql, token, health, metrics, console, import or other. */
   readonly name: string
   /** By method, in lower case. */
   readonly methods: Readonly<Record<string, Handler>>
@@ -103,7 +103,7 @@ export function controlRoutes(
 ): Router {
   const routes = new Router()
   const controlled =
-    (route: Pick<ControlRoute, 'handle' | 'bodyBytesMax'>, cors: boolean): Handler =>
+    (route: Pick<ControlRoute, 'handle' | 'bodyBytesMax' | 'headers'>, cors: boolean): Handler =>
     (head, responder, parameters) =>
       control.run(head, responder, route, parameters, cors)
   const add = (name: string, route: ControlRoute) => {
@@ -147,6 +147,7 @@ export function controlRoutes(
     }
     routes.add(path, name, { get: answer, head: answer })
   }
+  for (const { path, read } of deps.pages) addRead(path, 'console', read)
   addRead('/livez', 'health', livez)
   addRead('/readyz', 'health', () => readyz(deps.health(), connections.stopping))
   addRead('/metrics', 'metrics', async head => {
@@ -183,7 +184,7 @@ export class Control {
   run(
     request: RequestHead,
     responder: Responder,
-    { handle, bodyBytesMax }: Pick<ControlRoute, 'handle' | 'bodyBytesMax'>,
+    { handle, bodyBytesMax, headers = [] }: Pick<ControlRoute, 'handle' | 'bodyBytesMax' | 'headers'>,
     parameters: readonly string[] | undefined,
     cors: boolean,
   ): void {
@@ -207,6 +208,7 @@ export class Control {
       contentType: request.header('content-type'),
       query: request.query,
       parameters,
+      headers: Object.fromEntries(headers.map(name => [name, request.header(name)])),
     }
     this.bodies.read(responder, bodyBytesMax, async body => {
       if (body === undefined) return

@@ -84,6 +84,6 @@ export function metricsAccess(host: string, token: string): (authorization: stri
     timingSafeEqual(secretDigest(readBearer(authorization) ?? ''), wanted) ? undefined : TOKEN_WRONG
 }
 
-function isLoopback(host: string): boolean {
+export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'))
 }

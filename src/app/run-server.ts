@@ -40,7 +40,7 @@ function warnOfNewFolder(config: Config): void {
  * Prints the credentials at the first start that listens, and at each that wrote admin.json again.
  * The first prints commands to paste too, where the secret was not given.
  */
-function sayFirstSteps({ opened, url }: Running, secretIsGiven: boolean): void {
+function sayFirstSteps({ opened, url, consoleCode }: Running, secretIsGiven: boolean): void {
   const { admin, adminIsNew, catalog } = opened
   const { firstStepsDue = false } = catalog.meta()
   if (admin === undefined || !(adminIsNew || firstStepsDue)) return
@@ -50,6 +50,9 @@ function sayFirstSteps({ opened, url }: Running, secretIsGiven: boolean): void {
     .catch(() => undefined)
   const secret = secretIsGiven ? '' : `, secret ${admin.clientSecret}`
   say(`weir: first application ${admin.clientId}${secret} (kept in admin.json in the data folder)`)
+  const code = url.startsWith('http://') ? consoleCode(admin.clientId) : undefined
+  if (code !== undefined)
+    say(`weir: the console: ${url}/sign-in#code=${code} (signs in once, within five minutes)`)
   if (secretIsGiven) return
   const pool = firstStepsDue ? catalog.read.pools.byName('events') : undefined
   const source = pool === undefined ? undefined : catalog.read.sources.get(pool.dataSourceId)

@@ -2,6 +2,7 @@
 import type { Api, ApiMeter } from '../api/api-types.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { JOB_KINDS, JOB_STATUSES } from '../catalog/documents/model.ts'
+import type { Activity } from '../database/activity.ts'
 import type { Metrics } from '../database/metrics.ts'
 import type { Pools } from '../database/pools.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
@@ -30,14 +31,19 @@ import type { Server } from './server.ts'
 const METRIC_JOBS_MAX = 20
 
 /** The counters of the front end. Events are labelled with the unique name of their pool. */
-export function createMeter(metrics: Metrics, catalog: Catalog): ApiMeter {
+export function createMeter(metrics: Metrics, activity: Activity, catalog: Catalog): ApiMeter {
   const name = (poolId: string) => catalog.pool(poolId)?.uniqueName ?? poolId
   return {
     request: status => metrics.request(status),
     bodyBytes: metrics.bytes,
     events(poolId, accepted, rejected) {
       if (accepted > 0) metrics.events(name(poolId), 'accepted', 'ok', accepted)
-      for (const [code, count] of rejected) metrics.events(name(poolId), 'rejected', code, count)
+      let rejectedCount = 0
+      for (const [code, count] of rejected) {
+        metrics.events(name(poolId), 'rejected', code, count)
+        rejectedCount += count
+      }
+      activity.add(poolId, accepted, rejectedCount)
     },
     refused: metrics.refused,
     signatureRefused: (poolId, code) => metrics.signatureRefused(name(poolId), code),

@@ -8,18 +8,22 @@
  *         with rows; orphans are removed after ready.
  */
 import { availableParallelism } from 'node:os'
+import { fileURLToPath } from 'node:url'
 import type { Api } from '../api/api-types.ts'
+import { consoleRoutes } from '../api/console-files.ts'
 import { createApi } from '../api/create-api.ts'
 import { exportRoutes } from '../api/export-routes.ts'
 import { QUERY_STAGE } from '../api/graphql/context.ts'
 import { createGraphql } from '../api/graphql/endpoint.ts'
-import { type HealthState, healthOf, metricsAccess } from '../api/probes.ts'
+import { type HealthState, healthOf, isLoopback, metricsAccess } from '../api/probes.ts'
 import { queryRoute } from '../api/query-route.ts'
+import { Sessions } from '../api/sessions.ts'
 import { tailRoute } from '../api/tail-route.ts'
-import { createTokens } from '../catalog/access/token.ts'
+import { createTokens, type Tokens } from '../catalog/access/token.ts'
 import { PROPELLERS } from '../catalog/documents/model.ts'
 import type { OpenedCatalog } from '../catalog/open-catalog.ts'
 import { REJECTED_EVENTS } from '../catalog/rejected-pool.ts'
+import { Activity } from '../database/activity.ts'
 import { sweepThenCompact } from '../database/compaction.ts'
 import { openStages, rebuiltNotes, type Stages } from '../database/stages.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
@@ -46,11 +50,15 @@ import { adminRoutes } from './admin-routes.ts'
 import { keepSecret } from './handed-secret.ts'
 import { wireIngest } from './ingest-wiring.ts'
 import { applicationName, createMeter, watchApplications, watchJobs, watchQueues } from './server-metrics.ts'
+import { stateReader } from './server-state.ts'
 import { stopServer } from './shutdown.ts'
 import type { Running, ServerStart } from './start.ts'
 
 /** Time after ready at which the query process starts if no query came: the start goes first. */
 const ENGINE_WARM_MS = 5_000
+
+/** Where set-up builds the console (src/setup/console.mjs). */
+const CONSOLE_FOLDER = fileURLToPath(new URL('../../console/', import.meta.url))
 
 /** Everything that runs. */
 export interface Server extends Stages {
@@ -71,13 +79,22 @@ export async function openServer(start: ServerStart): Promise<Running> {
   checkInstalled(['apache-arrow', 'parquet-wasm', 'temporal-polyfill', 'zstddec/stream'])
   await nicePool(QUERY_NICE)
   let ingest: ReturnType<typeof wireIngest> | undefined
+  const activity = new Activity()
   const stages = await openStages(start.threads, {
     ...start,
-    onPoolDeleted: pool => ingest?.forget(pool),
+    onPoolDeleted: pool => {
+      ingest?.forget(pool)
+      activity.forget(pool.id)
+    },
   })
   const engine = makeEngine(start, stages)
   const { opened, catalog, index, metrics, pools, log } = stages
   const { commit } = log
+  const { onSync } = commit
+  commit.onSync = (ms, bytes) => {
+    onSync(ms, bytes)
+    activity.sync(ms)
+  }
   pools.onFilesFree = files => engine.forget(files)
   const backups = new Backups({ catalog, pools, commit })
   const exportThread = new ExportClient()
@@ -85,6 +102,9 @@ export async function openServer(start: ServerStart): Promise<Running> {
   const webhookUrl = (webhookId: string) => `${publicUrl}/v1/${webhookId}`
   const append = pools.append.bind(pools)
   ingest = wireIngest({ catalog, commit, received: stages.received, append, webhookUrl })
+  const tokens = createTokens(catalog)
+  const applicationNameOf = (id: string) => applicationName(catalog, id)
+  const sessions = new Sessions({ tokens, applicationName: applicationNameOf, publicUrl: () => publicUrl })
   let api: Api | undefined
   const jobs = makeJobs(start, stages, engine, ingest.cutOver, () => api)
   await endImports(stages)
@@ -99,7 +119,8 @@ export async function openServer(start: ServerStart): Promise<Running> {
   commit.onState = state => {
     health.log = state
   }
-  const listening = await listen(start, server, ingest, health, webhookUrl)
+  const wired = { ingest, health, activity, tokens, sessions, webhookUrl }
+  const listening = await listen(start, server, wired)
   api = listening
   if (publicUrl === '') publicUrl = localUrl(config.host, listening.port)
   watchQueues(server, listening)
@@ -115,8 +136,14 @@ export async function openServer(start: ServerStart): Promise<Running> {
       start.http.note,
       ...notesOf(opened, index, log.summary),
     ],
+    consoleCode: applicationId => (isLocalConsole(config) ? sessions.newCode(applicationId) : undefined),
     stop: () => stopServer(server, listening, health),
   }
+}
+
+/** Where others reach the server, a link that signs in would be theirs too. */
+function isLocalConsole({ console, host }: ServerStart['config']): boolean {
+  return console === 'on' && isLoopback(host)
 }
 
 /** The jobs of the catalog. Segments that an earlier process left to a job are reserved again. */
@@ -190,16 +217,24 @@ function makeEngine(
   })
 }
 
+/** What the front end needs besides the stages. */
+interface Wired {
+  readonly ingest: ReturnType<typeof wireIngest>
+  readonly health: HealthState
+  readonly activity: Activity
+  readonly tokens: Tokens
+  readonly sessions: Sessions
+  webhookUrl(webhookId: string): string
+}
+
 /** Wires the front end and listens. */
 async function listen(
   { config, http }: ServerStart,
   server: Server,
-  ingest: ReturnType<typeof wireIngest>,
-  health: HealthState,
-  webhookUrl: (webhookId: string) => string,
+  { ingest, health, activity, tokens, sessions, webhookUrl }: Wired,
 ): Promise<Api> {
   const { catalog, pools, parse, engine, metrics, exportThread, jobs, paths } = server
-  const { verify, token } = createTokens(catalog)
+  const { verify, token } = tokens
   const reading = readingOf(pools, engine, metrics)
   const graphql = createGraphql({
     catalog,
@@ -209,6 +244,8 @@ async function listen(
     query: QUERY_STAGE,
     reading,
     verify,
+    activity,
+    serverStatus: stateReader({ pools, activity, health, dataDir: config.dataDir }),
     webhookUrl,
     audit: sayAudit,
   })
@@ -238,11 +275,13 @@ async function listen(
         queryRoute({ graphql, arrow: table => exportThread.table(table) }),
         ...exportRoutes(exported),
         tail,
+        ...(config.console === 'on' ? sessions.routes() : []),
       ],
+      pages: config.console === 'on' ? consoleRoutes(CONSOLE_FOLDER) : [],
       imports: { verify, catalog, jobs, temporaryFolder: paths.temporary },
       metricsAccess: metricsAccess(config.host, config.metricsToken),
       metricsText: () => metrics.text(),
-      meter: createMeter(metrics, catalog),
+      meter: createMeter(metrics, activity, catalog),
     },
     {
       host: config.host,

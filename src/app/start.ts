@@ -32,6 +32,8 @@ export interface Running {
   readonly opened: OpenedCatalog
   /** Lines for the operator: what runs, and what the start found. */
   readonly notes: readonly string[]
+  /** A code that signs in to the console once; undefined where the console is off or not local. */
+  readonly consoleCode: (applicationId: string) => string | undefined
   /** Resolves true when everything was answered, synced, flushed and closed in time. */
   stop(): Promise<boolean>
 }

@@ -171,6 +171,14 @@ const OPTIONS = {
     'off answers 411 to bodies in chunks: behind a proxy that forwards chunk lines unchanged',
     choice('on', 'off'),
   ),
+  console: option(
+    'console',
+    'WEIR_CONSOLE',
+    'on|off',
+    'on',
+    'the pages at / for people who look at sources and events; off answers 404',
+    choice('on', 'off'),
+  ),
   rateLimit: option(
     'rate-limit',
     'WEIR_RATE_LIMIT',

@@ -168,6 +168,7 @@ export class Fake {
         body: JSON.stringify({ seen: Buffer.from(request.body).toString(), type: request.contentType }),
       }),
       token: async request => ({ status: 200, body: request.authorization }),
+      pages: [],
       routes: [
         {
           methods: ['GET'],

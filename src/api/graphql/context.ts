@@ -14,6 +14,7 @@ import type { GraphQLError, GraphQLField, GraphQLResolveInfo, GraphQLSchema } fr
 import type { Identity, Tokens } from '../../catalog/access/token.ts'
 import type { Catalog } from '../../catalog/catalog.ts'
 import type { Scope } from '../../catalog/documents/model.ts'
+import type { Activity } from '../../database/activity.ts'
 import type { Pools } from '../../database/pools.ts'
 import type { Jobs } from '../../jobs/run-jobs.ts'
 import type { Commit } from '../../log/commit-log.ts'
@@ -44,6 +45,7 @@ import {
   isListType,
   isObjectType,
 } from './library.ts'
+import type { StateOfServer } from './parents.ts'
 
 /** List items that GraphQL inspects per value charged. */
 const GRAPHQL_INSPECTED_PER_VALUE = 16
@@ -82,6 +84,8 @@ export interface GraphqlDeps {
   readonly commit: Pick<Commit, 'boundary'>
   readonly query: typeof QUERY_STAGE
   readonly reading: QuestionDeps
+  readonly activity: Pick<Activity, 'of' | 'busiest'>
+  serverStatus(): Promise<StateOfServer>
   audit(entry: AuditEntry): void
 }
 

@@ -39,6 +39,7 @@ import { policyFields, policyMutations, policyQueries } from './resolve-policy.t
 import { poolFields, poolMutations, poolQueries } from './resolve-pool.ts'
 import { counterQueries, metricQuestions, poolQuestions, statisticsFields } from './resolve-question.ts'
 import { senderQueries } from './resolve-sender.ts'
+import { serverFields, serverQueries } from './resolve-server.ts'
 import { sourceFields, sourceMutations, sourceQueries } from './resolve-source.ts'
 import { sqlQueries } from './resolve-sql.ts'
 import { tableFields } from './resolve-table.ts'
@@ -65,6 +66,7 @@ import {
   READ_ENVIRONMENTS,
   READ_METRICS,
   READ_POOLS,
+  READ_SERVER,
   RULES,
   type Rule,
   ruled,
@@ -81,6 +83,7 @@ const resolvers: Resolvers = {
   Query: {
     ...ruled(MANAGE_SOURCES, { ...sourceQueries, ...senderQueries, ...syncQueries }),
     ...ruled(READ_POOLS, poolQueries),
+    ...ruled(READ_SERVER, serverQueries),
     ...ruled(READ_METRICS, metricQueries),
     ...ruled(MANAGE_POLICIES, policyQueries),
     ...ruled(MANAGE_APPLICATIONS, applicationQueries),
@@ -114,6 +117,7 @@ const resolvers: Resolvers = {
   DimensionStatistics: statisticsFields,
   Environment: { account: owner.account },
   Metric: { ...owner, ...metricFields },
+  ServerStatus: serverFields,
   Table: tableFields,
   UpdateDataPoolRecordsJob: { ...owner, ...updateJobFields },
 }

@@ -37,6 +37,26 @@ export interface StatisticsOfColumn {
   range(): Promise<Answered>
 }
 
+/** What is read at one moment of the server; resolve-server.ts adds what is asked of the pools. */
+export interface StateOfServer {
+  readonly version: string
+  /** ISO 8601. */
+  readonly startedAt: string
+  readonly isReady: boolean
+  readonly reason: string | null
+  readonly accepted: string
+  readonly rejected: string
+  readonly acceptedBySecond: readonly number[]
+  readonly rejectedBySecond: readonly number[]
+  readonly syncMs: number | null
+  readonly unflushedRecords: string
+  readonly segments: number
+  readonly segmentBytes: number
+  readonly diskBytes: number
+  readonly diskFreeBytes: number
+  readonly memoryBytes: number
+}
+
 /** The values by the name of their type in the schema; schema-types.ts reads them. */
 export interface Parents {
   readonly AddColumnToDataPoolJob: AddColumnJob
@@ -50,6 +70,7 @@ export interface Parents {
   readonly DimensionStatistics: StatisticsOfColumn
   readonly Environment: Environment
   readonly Metric: Metric
+  readonly ServerStatus: StateOfServer
   readonly Table: TableOfSource
   readonly UpdateDataPoolRecordsJob: RewriteJob
   // Weir has no objects of these types: lists are empty, and look-ups answer NOT_FOUND.

@@ -20,6 +20,7 @@ import {
   visibleColumns,
 } from './pool-columns.ts'
 import { pageOfJobs } from './resolve-job.ts'
+import { shownActivity } from './resolve-server.ts'
 import type { Enums, Inputs, Resolvers } from './schema-types.ts'
 import { MANAGE_POLICIES, MANAGE_SOURCES, READ_METRICS } from './scopes.ts'
 import { shownTableSettings } from './source-settings.ts'
@@ -91,6 +92,8 @@ export const poolFields: PoolFields = {
     mayKnowSize(pool, context) ? String(context.deps.pools.sizeOf(pool.number).rows) : null,
   sizeInTerabytes: (pool, _, context) =>
     mayKnowSize(pool, context) ? context.deps.pools.sizeOf(pool.number).bytes / BYTES_PER_TERABYTE : null,
+  activity: (pool, _, context) =>
+    mayKnowSize(pool, context) ? shownActivity(context.deps.activity.of(pool.id)) : null,
   columns: (pool, args, context) => pageOfColumns(visible(pool, columnsOf(pool).all, context), args, context),
   availableMeasures: (pool, args, context) =>
     pageOfColumns(visible(pool, columnsOf(pool).measures, context), args, context),

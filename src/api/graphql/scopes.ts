@@ -13,6 +13,7 @@ import type { Scope } from '../../catalog/documents/model.ts'
 export type Rule = readonly [action: string, ...scopes: [Scope, ...Scope[]]]
 
 export const MANAGE_SOURCES: Rule = ['manage Data Sources', 'admin']
+export const READ_SERVER: Rule = ['read the state of the server', 'admin']
 export const MANAGE_POOLS: Rule = ['manage Data Pools', 'admin']
 /** An application that may query a pool may read its columns. */
 const POOL_READERS = ['admin', 'data_pool:read', 'data_pool:stats', 'data_pool:query'] as const

@@ -52,6 +52,10 @@ export interface Tokens {
   token(request: TokenRequest): Promise<TokenReply>
   /** `Bearer <token>` or Basic id:secret; a refusal is 401, or 429 after too many wrong secrets. */
   verify(authorization: string | undefined, address: string): Promise<Identity | Refusal>
+  /** All that an application may do that was authenticated in another way; undefined without it. */
+  identity(applicationId: string): Identity | undefined
+  /** A token with all scopes of an application; undefined where there is none any more. */
+  tokenFor(applicationId: string, seconds: number): Promise<string | undefined>
 }
 
 interface TokenDeps {
@@ -72,6 +76,14 @@ export function createTokens(deps: TokenDeps): Tokens {
   return {
     token: request => issue(deps, throttle, request),
     verify: (authorization, address) => verify(deps, throttle, { authorization, address }),
+    identity(applicationId) {
+      const application = deps.application(applicationId)
+      return application && ownIdentity(deps, application)
+    },
+    async tokenFor(applicationId, seconds) {
+      const application = deps.application(applicationId)
+      return application && sign(deps, application, application.scopes.join(' '), undefined, seconds)
+    },
   }
 }
 
@@ -96,6 +108,7 @@ async function sign(
   application: Application,
   scope: string,
   policyValues: PolicyValues | undefined,
+  validSeconds = TOKEN_SECONDS,
 ): Promise<string> {
   const { kid, secret } = must(deps.signingKeys()[0], 'a signing key')
   const key = Buffer.from(secret, 'base64url')
@@ -110,7 +123,7 @@ async function sign(
     .setIssuer(ISSUER)
     .setSubject(application.id)
     .setIssuedAt(seconds)
-    .setExpirationTime(seconds + TOKEN_SECONDS)
+    .setExpirationTime(seconds + validSeconds)
     .sign(key)
 }
 
@@ -133,8 +146,7 @@ async function verify(
         retryable: true,
         headers: { 'Retry-After': String(application.retrySeconds) },
       }
-    const scopes = new Set(application.scopes)
-    return identityOf(deps, { application, scopes, refusal: WRONG_CREDENTIALS, kid: undefined })
+    return ownIdentity(deps, application)
   }
   const token = readBearer(authorization)
   if (token === undefined)
@@ -182,6 +194,11 @@ async function verifyBearer(deps: TokenDeps, token: string): Promise<Identity | 
     ...identityOf(deps, { application, scopes, refusal: INVALID_TOKEN, kid: signedBy }),
     ...(values === undefined ? {} : { policyValues: policyValuesOfClaim(values) }),
   }
+}
+
+function ownIdentity(deps: TokenDeps, application: Application): Identity {
+  const scopes = new Set(application.scopes)
+  return identityOf(deps, { application, scopes, refusal: WRONG_CREDENTIALS, kid: undefined })
 }
 
 interface Verified {

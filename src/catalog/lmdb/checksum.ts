@@ -62,7 +62,7 @@ export class DocumentSums {
     this.#meta = metaOf(puts) ?? (removes.includes(META) ? undefined : this.#meta)
   }
 
-  /** After a change. It costs what the change holds: with 20,000 pools there are 60,000 documents. */
+  /** After a change. It costs what the change holds: 20,000 pools have 60,000 documents. */
   #crcWith({ puts, removes }: Change): number {
     // The last one counts where a change names a document twice.
     const changed = new Map<string, number>(removes.map(key => [key, 0]))

@@ -341,8 +341,10 @@ export class Flusher {
     if (state.isDropped || memtable.isEmpty || state.retryAtMs > now.ms) return undefined
     if (memtable.fullness(this.#throttle.limits) >= 1) return 'urgent'
     if (state.underWay.length > 0) return undefined
-    if (state.waiters.length > 0 || state.isTooLarge) return 'urgent'
-    return state.retryAtMs > 0 || isDue(state.info.pool, state.memtable, now) ? 'aged' : undefined
+    if (state.waiters.length > 0) return 'urgent'
+    // Thousands of small memtables may be too large together: readers do not wait behind them.
+    if (state.isTooLarge || state.retryAtMs > 0) return 'aged'
+    return isDue(state.info.pool, state.memtable, now) ? 'aged' : undefined
   }
 
   /**

@@ -12,7 +12,6 @@
  *
  *   W-6   The index is left out. The first start on the folder rebuilds it.
  */
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Entry } from '../../catalog/documents/catalog-types.ts'
 import { writeCatalog } from '../../catalog/lmdb/catalog-store.ts'
@@ -34,6 +33,7 @@ import {
   segmentFile,
   UNFINISHED_BACKUP_FILE,
 } from '../../util/paths.ts'
+import { WEIR_VERSION } from '../../util/version.ts'
 import { makeFolders, removeEmptyFolders, removeFiles, removeFolders, syncParents } from './backup-folder.ts'
 import {
   BACKUP_FORMAT,
@@ -52,10 +52,6 @@ import {
   copyFile,
   hashFile,
 } from './copy-file.ts'
-
-const PACKAGE = new URL('../../../../package.json', import.meta.url)
-/** The running version of Weir, for example `0.1.0`. */
-const WEIR_VERSION = (JSON.parse(readFileSync(PACKAGE, 'utf8')) as { readonly version: string }).version
 
 /** One pool as it was pinned. */
 export interface BackupPool {

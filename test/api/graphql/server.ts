@@ -5,6 +5,7 @@ import { createTokens } from '../../../src/catalog/access/token.ts'
 import type { Catalog } from '../../../src/catalog/catalog.ts'
 import type { Job, Pool, Scope } from '../../../src/catalog/documents/model.ts'
 import type { CatalogOptions } from '../../../src/catalog/open-catalog.ts'
+import { Activity } from '../../../src/database/activity.ts'
 import type { Answered } from '../../../src/query/ask.ts'
 import type { BadQuery } from '../../../src/query/expression/values.ts'
 import type { RowPolicy } from '../../../src/query/plan/policy.ts'
@@ -90,6 +91,8 @@ export async function makeServer(options: Partial<CatalogOptions> = {}): Promise
     pools: { sizeOf: () => ({ rows: 7, bytes: 5e11 }) },
     commit: { boundary: async () => 1 },
     // Statements and jobs that change rows are asked over HTTP, in test/clients and test/jobs.
+    activity: new Activity(),
+    serverStatus: () => Promise.reject(new Error('no server runs here')),
     reading: {
       engine: { parseStatement: async () => ({ badRequest: 'no statement is parsed here' }) },
     } as unknown as GraphqlDeps['reading'],

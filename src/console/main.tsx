@@ -1,0 +1,103 @@
+/** The console: who is signed in decides what is shown. */
+import { render } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { LocationProvider, Route, Router, useLocation } from 'preact-iso'
+import { messageOf } from './client/api-error.ts'
+import { resumeSession, type Signed, watchSession } from './client/session.ts'
+import { Events } from './pages/events.tsx'
+import { applyTheme, Frame, firstPath, mayOpen } from './pages/frame.tsx'
+import { NewSource } from './pages/new-source.tsx'
+import { Overview } from './pages/overview.tsx'
+import { Rejected } from './pages/rejected.tsx'
+import { safePath, withQuery } from './pages/routes.ts'
+import { SignIn } from './pages/sign-in.tsx'
+import { Source } from './pages/source.tsx'
+import { Sources } from './pages/sources.tsx'
+import { Empty, Heading, Note } from './ui/parts.tsx'
+
+/** undefined: not known yet; null: nobody. */
+type Who = Signed | null | undefined
+
+function App() {
+  const [who, setWho] = useState<Who>()
+  const [problem, setProblem] = useState<string>()
+  useEffect(() => {
+    watchSession(signed => setWho(signed ?? null))
+    // A link of the first start signs in by its code; a session of before does not matter then.
+    if (location.pathname === '/sign-in' && location.hash.includes('code=')) setWho(null)
+    else resumeSession().catch(error => setProblem(messageOf(error)))
+  }, [])
+  if (problem !== undefined)
+    return (
+      <main class="sign-in">
+        <Note kind="bad">{problem}</Note>
+        <button type="button" onClick={() => location.reload()}>
+          Try again
+        </button>
+      </main>
+    )
+  return who === undefined ? null : <Pages who={who} />
+}
+
+function Pages({ who }: { who: Signed | null }) {
+  const { path, url, query, route } = useLocation()
+  const isSignIn = path === '/sign-in'
+  useEffect(() => {
+    if (who === null && !isSignIn) route(withQuery('/sign-in', { to: url === '/' ? undefined : url }), true)
+    if (who !== null && isSignIn) route(safePath(query['to']), true)
+    if (who !== null && path === '/' && !mayOpen(who, '/')) route(firstPath(who) ?? '/', true)
+  }, [who, isSignIn, path, url, query, route])
+  if (who === null || isSignIn) return isSignIn ? <SignIn /> : null
+  return (
+    <Frame signed={who}>
+      {mayOpen(who, path) ? (
+        <Router>
+          <Route path="/" component={Overview} />
+          <Route path="/sources" component={Sources} />
+          <Route path="/new-source" component={NewSource} />
+          <Route path="/sources/:source" component={Source} />
+          <Route path="/events" component={Events} />
+          <Route path="/events/:pool" component={Events} />
+          <Route path="/rejected" component={Rejected} />
+          <Route path="/rejected/:pool" component={Rejected} />
+          <Route default component={NotFound} />
+        </Router>
+      ) : (
+        <NoScope signed={who} />
+      )}
+    </Frame>
+  )
+}
+
+function NotFound() {
+  return (
+    <>
+      <Heading title="There is no such page" />
+      <p>
+        <a href="/">To the overview</a>
+      </p>
+    </>
+  )
+}
+
+function NoScope({ signed }: { signed: Signed }) {
+  return (
+    <>
+      <Heading title="Not for this application" />
+      <Empty title={`${signed.application.uniqueName} has no scope for this page`}>
+        <p>
+          Its scopes: {[...signed.scopes].join(', ')}. Sign in with another application, or ask whoever made
+          this one.
+        </p>
+      </Empty>
+    </>
+  )
+}
+
+applyTheme()
+render(
+  <LocationProvider>
+    <App />
+  </LocationProvider>,
+  document.getElementById('app')!,
+)

@@ -1,0 +1,57 @@
+/** One event: its columns, and its payload as a tree. */
+import { useState } from 'preact/hooks'
+import type { Pool } from '../client/pools.ts'
+import { PAYLOAD } from '../model/columns.ts'
+import { Dialog } from '../ui/dialog.tsx'
+import { JsonTree } from '../ui/json-tree.tsx'
+import { Copy } from '../ui/parts.tsx'
+import { AddColumn, typeOf, type Wanted } from './add-column.tsx'
+
+export function EventDialog({
+  pool,
+  names,
+  row,
+  onClose,
+  onColumns,
+}: {
+  pool: Pool
+  names: readonly string[]
+  row: readonly (string | null)[]
+  onClose: () => void
+  /** The pool has a new column. */
+  onColumns: () => void
+}) {
+  const [wanted, setWanted] = useState<Wanted>()
+  const payload = row[names.indexOf(PAYLOAD)] ?? null
+  const values = names.flatMap((name, at) => (name === PAYLOAD ? [] : [[name, row[at] ?? null] as const]))
+  const asObject = JSON.stringify(Object.fromEntries(names.map((name, at) => [name, row[at] ?? null])))
+  if (wanted !== undefined)
+    return (
+      <AddColumn poolId={pool.id} wanted={wanted} onClose={() => setWanted(undefined)} onDone={onColumns} />
+    )
+  return (
+    <Dialog title="Event" onClose={onClose}>
+      <dl class="pairs">
+        {values.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value === null ? <span class="null">null</span> : value}</dd>
+          </div>
+        ))}
+      </dl>
+      <div class="actions">
+        <Copy text={asObject} label="Copy columns" />
+      </div>
+      {payload !== null && (
+        <JsonTree
+          text={payload}
+          onProperty={
+            pool.isBuiltIn
+              ? undefined
+              : (path, value) => setWanted({ jsonProperty: path, type: typeOf(value) })
+          }
+        />
+      )}
+    </Dialog>
+  )
+}

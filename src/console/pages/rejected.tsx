@@ -1,0 +1,186 @@
+/** Rejected: what was refused, why, and how it gets in after all. */
+import { useMemo, useState } from 'preact/hooks'
+import { useLocation, useRoute } from 'preact-iso'
+import { listPools, loadPool, loadRejectedPool, type Pool } from '../client/pools.ts'
+import { loadOverTime, loadReasons, type Reason, reasonSql } from '../client/rejected.ts'
+import { count } from '../model/format.ts'
+import { Chart, type Line } from '../ui/chart.tsx'
+import { useLoad } from '../ui/load.ts'
+import { Badge, Empty, Heading, Show, Time } from '../ui/parts.tsx'
+import { Table } from '../ui/table.tsx'
+import { CHOICES, PoolChoice } from './events.tsx'
+import { RejectedEvents } from './rejected-events.tsx'
+import { Replay } from './replay.tsx'
+import { toRejected, withQuery } from './routes.ts'
+
+export interface Where {
+  readonly rejected: Pool
+  /** The pool that refused; undefined for all. */
+  readonly pool: Pool | undefined
+  readonly names: ReadonlyMap<string, string>
+}
+
+async function loadWhere(name: string | undefined, signal: AbortSignal): Promise<Where> {
+  const [rejected, pool, pools] = await Promise.all([
+    loadRejectedPool(signal),
+    name === undefined ? undefined : loadPool(name, signal),
+    listPools(CHOICES, null, signal),
+  ])
+  return { rejected, pool, names: new Map(pools.nodes.map(one => [one.id, one.uniqueName])) }
+}
+
+export function Rejected() {
+  const { params } = useRoute()
+  const { route } = useLocation()
+  const name = params['pool']
+  const loaded = useLoad(`rejected ${name ?? ''}`, signal => loadWhere(name, signal))
+  return (
+    <>
+      <Heading title={name === undefined ? 'Rejected events' : `Rejected events of ${name}`}>
+        <PoolChoice
+          current={name}
+          all="All data pools"
+          onChoose={pool => route(toRejected(pool === '' ? undefined : pool))}
+        />
+      </Heading>
+      <Show from={loaded}>{where => <Reasons where={where} />}</Show>
+    </>
+  )
+}
+
+function Reasons({ where }: { where: Where }) {
+  const { rejected, pool, names } = where
+  const { query, route, path } = useLocation()
+  const loaded = useLoad(`reasons ${pool?.id ?? ''}`, signal => loadReasons(rejected, pool?.id, signal))
+  const keyOf = ({ poolId, code, column }: Reason) => JSON.stringify([poolId, code, column])
+  return (
+    <Show from={loaded}>
+      {reasons => {
+        if (reasons.length === 0)
+          return (
+            <Empty title="Nothing was refused">
+              <p>
+                Events that do not fit the columns of their source, and requests that are no JSON, are kept
+                here for {rejected.dataRetentionInDays} days, with the reason.
+              </p>
+            </Empty>
+          )
+        const chosen = reasons.find(reason => keyOf(reason) === query['reason'])
+        return (
+          <>
+            <OverTime where={where} />
+            <section>
+              <h2>By reason</h2>
+              <Table
+                label="Reasons"
+                rows={reasons}
+                keyOf={keyOf}
+                columns={[
+                  {
+                    title: 'Reason',
+                    isHead: true,
+                    cell: reason => (
+                      <a
+                        href={withQuery(path, { reason: keyOf(reason) })}
+                        aria-current={reason === chosen ? 'true' : undefined}
+                      >
+                        {reason.code}
+                      </a>
+                    ),
+                  },
+                  ...(pool === undefined
+                    ? [
+                        {
+                          title: 'Data pool',
+                          cell: (reason: Reason) => names.get(reason.poolId) ?? reason.poolId,
+                        },
+                      ]
+                    : []),
+                  { title: 'Column', cell: reason => reason.column ?? '–' },
+                  { title: 'Events', isNumber: true, cell: reason => count(reason.events) },
+                  { title: 'Last', cell: reason => <Time iso={reason.lastAt} isRelative /> },
+                  { title: 'What the sender got', cell: reason => reason.message },
+                ]}
+              />
+            </section>
+            {chosen !== undefined && (
+              <OneReason
+                key={keyOf(chosen)}
+                where={where}
+                reason={chosen}
+                onReplayed={loaded.reload}
+                onClose={() => route(path, true)}
+              />
+            )}
+          </>
+        )
+      }}
+    </Show>
+  )
+}
+
+function OverTime({ where: { rejected, pool } }: { where: Where }) {
+  const { data } = useLoad(`over time ${pool?.id ?? ''}`, signal => loadOverTime(rejected, pool?.id, signal))
+  const lines: readonly Line[] = useMemo(
+    () => [{ title: 'Rejected', color: '--bad', values: data?.counts ?? [] }],
+    [data],
+  )
+  if (data === undefined || data.times.length === 0) return null
+  const sum = data.counts.reduce((all, one) => all + one, 0)
+  return (
+    <section>
+      <h2>By hour, last seven days</h2>
+      <Chart
+        label={`${count(sum)} events were refused in the last seven days.`}
+        times={data.times}
+        lines={lines}
+      />
+    </section>
+  )
+}
+
+function OneReason({
+  where,
+  reason,
+  onReplayed,
+  onClose,
+}: {
+  where: Where
+  reason: Reason
+  onReplayed: () => void
+  onClose: () => void
+}) {
+  const [isReplaying, setIsReplaying] = useState(false)
+  const name = where.names.get(reason.poolId) ?? reason.poolId
+  return (
+    <section>
+      <header class="heading">
+        <h2>
+          <Badge kind="bad">{reason.code}</Badge> {reason.column ?? ''} in {name}
+        </h2>
+        <div class="actions">
+          <button type="button" class="primary" onClick={() => setIsReplaying(true)}>
+            Take in again
+          </button>
+          <button type="button" onClick={onClose}>
+            Close
+          </button>
+        </div>
+      </header>
+      <RejectedEvents where={where} reason={reason} />
+      {isReplaying && (
+        <Replay
+          where={where}
+          rejectedBy={reason.poolId}
+          name={name}
+          filterSql={reasonSql(reason)}
+          column={reason.column}
+          onClose={() => {
+            setIsReplaying(false)
+            onReplayed()
+          }}
+        />
+      )}
+    </section>
+  )
+}

@@ -1,0 +1,184 @@
+/**
+ * Takes rejected events in again: into their pool where it was mended meanwhile, or into a new
+ * source whose column takes what was refused, because the type of a column never changes.
+ */
+import { useState } from 'preact/hooks'
+import { loadReplay, type ReplayJob, replay } from '../client/rejected.ts'
+import { ask } from '../client/request.ts'
+import { createSource, loadSource, type SourceColumn } from '../client/sources.ts'
+import { count } from '../model/format.ts'
+import { Dialog } from '../ui/dialog.tsx'
+import { Select, TextField } from '../ui/fields.tsx'
+import { useAction, useLoad } from '../ui/load.ts'
+import { Meter, Note } from '../ui/parts.tsx'
+import type { Where } from './rejected.tsx'
+import { toEvents, toSource } from './routes.ts'
+
+const POLL_MS = 500
+
+interface Started {
+  readonly jobId: string
+  readonly into: string
+  /** The source that was made for them. */
+  readonly sourceId?: string
+}
+
+export function Replay(props: {
+  where: Where
+  rejectedBy: string
+  name: string
+  filterSql: string
+  column: string | null
+  onClose: () => void
+}) {
+  const [started, setStarted] = useState<Started>()
+  return (
+    <Dialog title="Take in again" onClose={props.onClose}>
+      {started === undefined ? <Begin {...props} onStarted={setStarted} /> : <Progress started={started} />}
+    </Dialog>
+  )
+}
+
+type Mend = 'none' | 'coerce' | 'text' | 'optional'
+
+const MENDS: Readonly<Record<Exclude<Mend, 'none'>, (column: SourceColumn) => SourceColumn>> = {
+  coerce: column => ({ ...column, coerce: true }),
+  text: column => ({ ...column, type: 'STRING', coerce: false }),
+  optional: column => ({ ...column, nullable: true }),
+}
+
+function Begin({
+  where,
+  rejectedBy,
+  name,
+  filterSql,
+  column,
+  onStarted,
+}: Parameters<typeof Replay>[0] & { onStarted: (started: Started) => void }) {
+  const isLiving = where.names.has(rejectedBy)
+  const [mend, setMend] = useState<Mend>('none')
+  const [newName, setNewName] = useState(`${name}-mended`)
+  const { run, isRunning, error } = useAction(async () => {
+    if (mend === 'none') {
+      onStarted({ jobId: await replay({ dataPool: rejectedBy, rejectedBy, filterSql }), into: name })
+      return
+    }
+    const sourceId = await createMended(rejectedBy, newName.trim(), column ?? '', mend)
+    const made = await loadSource(sourceId)
+    const pool = made.dataPools.nodes[0]
+    if (pool === undefined) throw new Error('the new source has no data pool')
+    onStarted({
+      jobId: await replay({ dataPool: pool.id, rejectedBy, filterSql }),
+      into: pool.uniqueName,
+      sourceId,
+    })
+  })
+  const options = [
+    {
+      value: 'none',
+      text: isLiving ? `Into ${name}, which was mended meanwhile` : 'Its data pool was deleted',
+    },
+    ...(column === null || !isLiving
+      ? []
+      : [
+          { value: 'coerce', text: `Into a new source where ${column} takes texts that hold a value, too` },
+          { value: 'text', text: `Into a new source where ${column} is a STRING` },
+          { value: 'optional', text: `Into a new source where ${column} may be absent` },
+        ]),
+  ]
+  return (
+    <form
+      class="form"
+      onSubmit={event => {
+        event.preventDefault()
+        run()
+      }}
+    >
+      <Select label="Where" value={mend} options={options} onChoose={value => setMend(value as Mend)} />
+      {mend !== 'none' && (
+        <>
+          <TextField label="Name of the new source" value={newName} onText={setNewName} required />
+          <p class="hint">
+            It gets the columns and the key of {name}. Point the sender to its URL afterwards: the type of a
+            column never changes, so {name} goes on refusing such events.
+          </p>
+        </>
+      )}
+      {error !== undefined && <Note kind="bad">{error}</Note>}
+      <div class="actions">
+        <button type="submit" class="primary" disabled={isRunning || (mend === 'none' && !isLiving)}>
+          {isRunning ? 'Starting…' : 'Take in again'}
+        </button>
+      </div>
+    </form>
+  )
+}
+
+/** Creates a source like that of a pool, with one column changed. */
+async function createMended(
+  poolId: string,
+  uniqueName: string,
+  column: string,
+  mend: Exclude<Mend, 'none'>,
+): Promise<string> {
+  const { dataPool } = await ask<{ readonly dataPool: { readonly dataSource: { readonly id: string } } }>(
+    'query ($id: ID!) { dataPool(id: $id) { dataSource { id } } }',
+    { id: poolId },
+  )
+  const { connectionSettings: settings } = await loadSource(dataPool.dataSource.id)
+  const columns = (settings.columns ?? []).map(one => (one.name === column ? MENDS[mend](one) : one))
+  return await createSource({
+    uniqueName,
+    connectionSettings: {
+      columns,
+      ...(settings.timestamp ? { timestamp: settings.timestamp } : {}),
+      ...(settings.uniqueId ? { uniqueId: settings.uniqueId } : {}),
+    },
+  })
+}
+
+function Progress({ started: { jobId, into, sourceId } }: { started: Started }) {
+  const [isEnded, setIsEnded] = useState(false)
+  const { data, error } = useLoad(
+    `replay ${jobId}`,
+    async signal => {
+      const job = await loadReplay(jobId, signal)
+      if (job.status === 'SUCCEEDED' || job.status === 'FAILED') setIsEnded(true)
+      return job
+    },
+    isEnded ? undefined : POLL_MS,
+  )
+  if (error !== undefined) return <Note kind="bad">{error}</Note>
+  if (data === undefined || !isEnded)
+    return <Meter value={data?.progress ?? 0} label="Progress of the replay" />
+  return <Outcome job={data} into={into} sourceId={sourceId} />
+}
+
+function Outcome({ job, into, sourceId }: { job: ReplayJob; into: string; sourceId: string | undefined }) {
+  const { status, error, accepted, refused, truncated, firstRefusal } = job
+  return (
+    <>
+      {status === 'FAILED' ? (
+        <Note kind="bad">{error?.message ?? 'The replay failed.'}</Note>
+      ) : (
+        <Note kind={refused === 0 ? 'good' : 'bad'}>
+          {count(accepted)} accepted, {count(refused)} refused again
+          {truncated > 0 ? `, ${count(truncated)} left out because only their beginning is kept` : ''}.
+        </Note>
+      )}
+      {firstRefusal !== null && <p>The first refusal: {firstRefusal}</p>}
+      <div class="actions">
+        {accepted > 0 && (
+          <a class="button primary" href={toEvents(into)}>
+            See the events
+          </a>
+        )}
+        {sourceId !== undefined && (
+          <a class="button" href={toSource(sourceId, 'connect')}>
+            The new URL
+          </a>
+        )}
+      </div>
+    </>
+  )
+}

@@ -1,0 +1,69 @@
+/** Dialogs: the browser's own, which keeps the keyboard inside and gives it back at the end. */
+import type { ComponentChildren } from 'preact'
+import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { TextField } from './fields.tsx'
+import { useAction } from './load.ts'
+import { Note } from './parts.tsx'
+
+export function Dialog({
+  title,
+  onClose,
+  children,
+}: {
+  title: string
+  onClose: () => void
+  children: ComponentChildren
+}) {
+  const dialog = useRef<HTMLDialogElement>(null)
+  const id = useId()
+  useEffect(() => dialog.current?.showModal(), [])
+  return (
+    <dialog ref={dialog} aria-labelledby={id} onClose={onClose}>
+      <header class="heading">
+        <h2 id={id}>{title}</h2>
+        <button type="button" class="small" onClick={() => dialog.current?.close()}>
+          Close
+        </button>
+      </header>
+      {children}
+    </dialog>
+  )
+}
+
+/** Asks for the name of what is deleted, because it cannot be undone. */
+export function DeleteDialog({
+  what,
+  name,
+  children,
+  onDelete,
+  onClose,
+}: {
+  what: string
+  name: string
+  children: ComponentChildren
+  onDelete: () => Promise<void>
+  onClose: () => void
+}) {
+  const [typed, setTyped] = useState('')
+  const { run, isRunning, error } = useAction(onDelete)
+  return (
+    <Dialog title={`Delete ${what}`} onClose={onClose}>
+      <form
+        class="form"
+        onSubmit={event => {
+          event.preventDefault()
+          if (typed === name) run()
+        }}
+      >
+        {children}
+        <TextField label={`Type ${name} to confirm`} value={typed} onText={setTyped} autoComplete="off" />
+        {error !== undefined && <Note kind="bad">{error}</Note>}
+        <div class="actions">
+          <button type="submit" class="bad" disabled={typed !== name || isRunning}>
+            {isRunning ? 'Deleting…' : 'Delete'}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}
