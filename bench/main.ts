@@ -118,6 +118,11 @@ const QUESTIONS = {
     asks: 'is every acknowledged event stored when ids repeat, over restarts and with the clock set back?',
     takes: ['seconds', 'connections'],
   },
+  console: {
+    load: async () => (await import('./console.ts')).benchConsole,
+    asks: 'how soon is the console there, does its grid scroll, and what do ten open consoles cost ingest?',
+    takes: ['seconds', 'pairs', 'rows'],
+  },
   flushes: {
     load: async () => (await import('./flushes.ts')).benchFlushes,
     asks: 'what does each step of a flush cost, by the order of keys?',

@@ -1,8 +1,7 @@
 /**
  * Sessions of the console. A person signs in once, with an application's id and secret or with the
  * code of the first start. The cookie of the session works on /session alone, and gives the page
- * tokens of five minutes. Every other route takes tokens only, so the cookie by itself changes
- * nothing.
+ * tokens of five minutes. No other route takes the cookie, so by itself it changes nothing.
  *
  *   POST /session          {"clientId", "clientSecret"} or {"code"}: begins a session
  *   POST /session/token    a new token
@@ -91,6 +90,7 @@ export class Sessions {
     sayAudit({ mutation: 'signIn', applicationId: identity.applicationId, object: null, outcome: 'done' })
     // A new value each time: whoever planted a cookie before knows nothing (session fixation).
     const secret = newSecret()
+    this.#sessions.delete(digestOf(cookieOf(asked)))
     for (const digest of this.#sessions.keys()) {
       if (this.#sessions.size < SESSIONS_MAX) break
       this.#sessions.delete(digest)
@@ -181,7 +181,9 @@ function cookieName({ headers: { host = '' } }: ControlRequest): string {
 function cookieOf(asked: ControlRequest): string {
   const begin = `${cookieName(asked)}=`
   const pairs = (asked.headers['cookie'] ?? '').split(';').map(pair => pair.trim())
-  return pairs.find(pair => pair.startsWith(begin))?.slice(begin.length) ?? ''
+  const own = pairs.filter(pair => pair.startsWith(begin))
+  // Another server of this host may plant a second one, for a longer path, which comes first.
+  return own.length === 1 ? own[0]!.slice(begin.length) : ''
 }
 
 /** Ends with its time, and with the application or its secret. */

@@ -13,6 +13,7 @@ import { safePath, withQuery } from './pages/routes.ts'
 import { SignIn } from './pages/sign-in.tsx'
 import { Source } from './pages/source.tsx'
 import { Sources } from './pages/sources.tsx'
+import { Boundary } from './ui/boundary.tsx'
 import { Empty, Heading, Note } from './ui/parts.tsx'
 
 /** undefined: not known yet; null: nobody. */
@@ -51,17 +52,19 @@ function Pages({ who }: { who: Signed | null }) {
   return (
     <Frame signed={who}>
       {mayOpen(who, path) ? (
-        <Router>
-          <Route path="/" component={Overview} />
-          <Route path="/sources" component={Sources} />
-          <Route path="/new-source" component={NewSource} />
-          <Route path="/sources/:source" component={Source} />
-          <Route path="/events" component={Events} />
-          <Route path="/events/:pool" component={Events} />
-          <Route path="/rejected" component={Rejected} />
-          <Route path="/rejected/:pool" component={Rejected} />
-          <Route default component={NotFound} />
-        </Router>
+        <Boundary key={path}>
+          <Router>
+            <Route path="/" component={Overview} />
+            <Route path="/sources" component={Sources} />
+            <Route path="/new-source" component={NewSource} />
+            <Route path="/sources/:source" component={Source} />
+            <Route path="/events" component={Events} />
+            <Route path="/events/:pool" component={Events} />
+            <Route path="/rejected" component={Rejected} />
+            <Route path="/rejected/:pool" component={Rejected} />
+            <Route default component={NotFound} />
+          </Router>
+        </Boundary>
       ) : (
         <NoScope signed={who} />
       )}

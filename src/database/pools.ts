@@ -283,7 +283,7 @@ export class Pools {
   sizeOfAll(): { readonly segments: number; readonly bytes: number } {
     let segments = 0
     let bytes = 0
-    for (const pool of this.#known)
+    for (const pool of this.manifest.pools())
       for (const segment of this.manifest.pool(pool)?.segments ?? []) {
         segments += 1
         bytes += segment.bytes
@@ -325,7 +325,7 @@ export class Pools {
   /** Live segments of all pools. */
   segmentCount(): number {
     let count = 0
-    for (const pool of this.#known) count += this.manifest.pool(pool)?.segments.length ?? 0
+    for (const pool of this.manifest.pools()) count += this.manifest.pool(pool)?.segments.length ?? 0
     return count
   }
 
@@ -343,6 +343,7 @@ export class Pools {
     // Flushes under way end, so their files and their transaction are complete, and the threads
     // are idle when they stop.
     const idle = await resolvesWithin(FLUSHES_END_MS_MAX, this.flusher.stop())
+    if (this.#commit !== undefined) this.#releaseLog() // flushes that ended since
     if (idle) await this.#writer.stop()
     await checked
     return flushed && idle

@@ -106,6 +106,7 @@ test('Source: settings are kept, a column is added, and a delete needs its name'
     await page.getByLabel('Description').fill('for a while')
     await page.getByLabel('Days that records are kept').fill('30')
     await page.getByRole('button', { name: 'Save', exact: true }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove records older than 30 days' }).click()
     await page.getByText('Saved.').waitFor()
     await page.reload()
     await expect.poll(() => page.getByLabel('Description').inputValue()).toBe('for a while')

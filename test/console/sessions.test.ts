@@ -94,6 +94,19 @@ describe('a session', () => {
     expect((await post('/session/token', {}, { cookie: planted })).status).toBe(401)
   })
 
+  test('is not taken where a second cookie of its name came', async () => {
+    const [own, planted] = [await signIn(), await signIn()]
+    const cookie = `${planted.pair}; ${own.pair}`
+    expect(await post('/session/token', {}, { cookie })).toMatchObject({ status: 401 })
+    expect((await post('/session/token', {}, { cookie: own.pair })).status).toBe(200)
+  })
+
+  test('ends where its browser signs in again', async () => {
+    const { pair } = await signIn()
+    expect((await signIn({ cookie: pair })).status).toBe(200)
+    expect((await post('/session/token', {}, { cookie: pair })).status).toBe(401)
+  })
+
   test('is of no use on any other route', async () => {
     const { pair } = await signIn()
     for (const path of ['/graphql', '/v1/query', '/v1/admin/jobs'])

@@ -1,4 +1,5 @@
 /** Events that were refused: by reason, over time, one by one, and taken in again. */
+import { ApiError } from './api-error.ts'
 import { loadGrid, named, type Pool, quoted, sql } from './pools.ts'
 import { ask } from './request.ts'
 import type { Job } from './sources.ts'
@@ -14,6 +15,29 @@ export interface Reason {
 
 /** Reasons that a page shows; further ones are rare by then. */
 const REASONS_MAX = 200
+
+/** The names of pools by id; a pool without one was deleted. Throws ApiError. */
+export async function loadNames(
+  poolIds: readonly string[],
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, string>> {
+  const found = await Promise.all(
+    [...new Set(poolIds)].map(async id => {
+      try {
+        const { dataPool } = await ask<{ readonly dataPool: { readonly uniqueName: string } }>(
+          'query ($id: ID!) { dataPool(id: $id) { uniqueName } }',
+          { id },
+          signal,
+        )
+        return [[id, dataPool.uniqueName] as const]
+      } catch (error) {
+        if (error instanceof ApiError && error.code === 'NOT_FOUND') return []
+        throw error
+      }
+    }),
+  )
+  return new Map(found.flat())
+}
 
 export async function loadReasons(
   rejected: Pool,
@@ -73,10 +97,13 @@ export async function loadRejected(
   first: number,
   signal?: AbortSignal,
 ): Promise<readonly RejectedEvent[]> {
+  // A policy may hide some of them, such as the text.
+  const visible = new Set(rejected.columns.nodes.map(column => column.columnName))
+  const columns = COLUMNS.filter(name => visible.has(name))
   const page = await loadGrid(
     {
       dataPool: { id: rejected.id },
-      columns: COLUMNS,
+      columns,
       orderByColumn: 1,
       sort: 'DESC',
       ...(filterSql === '' ? {} : { filterSql }),
@@ -84,19 +111,22 @@ export async function loadRejected(
     },
     signal,
   )
-  return page.rows.map(row => ({
-    receivedAt: row[0] ?? '',
-    id: row[1] ?? '',
-    poolId: row[2] ?? '',
-    code: row[3] ?? '',
-    column: row[4] ?? null,
-    message: row[5] ?? '',
-    contentType: row[6] ?? null,
-    elementIndex: row[7] ?? null,
-    text: row[8] ?? null,
-    isTruncated: row[9] === 'true',
-    context: row[10] ?? null,
-  }))
+  return page.rows.map(row => {
+    const of = (name: string) => row[columns.indexOf(name)] ?? null
+    return {
+      receivedAt: of('_service_received_at') ?? '',
+      id: of('id') ?? '',
+      poolId: of('data_pool_id') ?? '',
+      code: of('code') ?? '',
+      column: of('column_name'),
+      message: of('message') ?? '',
+      contentType: of('content_type'),
+      elementIndex: of('element_index'),
+      text: of('text'),
+      isTruncated: of('is_truncated') === 'true',
+      context: of('context'),
+    }
+  })
 }
 
 /** The condition of a reason, in SQL over the columns of the pool of rejected events. */

@@ -7,7 +7,11 @@ const REQUEST_MS_MAX = 60_000
 
 interface GraphqlAnswer {
   readonly data?: unknown
-  readonly errors?: readonly { readonly message: string; readonly extensions?: { readonly code?: string } }[]
+  /** A text in a problem (RFC 9457), which an overloaded server answers. */
+  readonly errors?:
+    | string
+    | readonly { readonly message: string; readonly extensions?: { readonly code?: string } }[]
+  readonly code?: string
 }
 
 /**
@@ -21,10 +25,11 @@ export async function ask<T>(
 ): Promise<T> {
   const body = JSON.stringify({ query, variables })
   const answer = await send('/graphql', { method: 'POST', body }, signal)
-  const { data, errors } = (await answer.json()) as GraphqlAnswer
+  const { data, errors, code } = (await answer.json()) as GraphqlAnswer
+  if (typeof errors === 'string') throw new ApiError(code ?? 'error', errors)
   const [error] = errors ?? []
   if (error !== undefined) throw new ApiError(error.extensions?.code ?? 'error', error.message)
-  if (data === undefined) throw await errorOf(answer)
+  if (data === undefined) throw new ApiError('error', `the server answered ${answer.status} without data`)
   return data as T
 }
 
@@ -36,9 +41,14 @@ async function send(path: string, init: RequestInit, signal?: AbortSignal): Prom
   return await sendOnce(path, init, signal)
 }
 
-async function sendOnce(path: string, init: RequestInit, signal?: AbortSignal): Promise<Response> {
+async function sendOnce(
+  path: string,
+  init: RequestInit,
+  signal?: AbortSignal,
+  msMax = REQUEST_MS_MAX,
+): Promise<Response> {
   const authorization = `Bearer ${await currentToken()}`
-  const late = AbortSignal.timeout(REQUEST_MS_MAX)
+  const late = AbortSignal.timeout(msMax)
   try {
     return await fetch(path, {
       ...init,
@@ -53,12 +63,14 @@ async function sendOnce(path: string, init: RequestInit, signal?: AbortSignal): 
   }
 }
 
+/** A download of the largest size over a slow line. */
+const DOWNLOAD_MS_MAX = 3_600_000
 /** A page holds a download in memory before the browser saves it. */
 const DOWNLOAD_BYTES_MAX = 256_000_000
 
 /** Saves an answer as a file. Throws ApiError. */
 export async function download(path: string, name: string): Promise<void> {
-  const answer = await sendOnce(path, {}, new AbortController().signal)
+  const answer = await sendOnce(path, {}, undefined, DOWNLOAD_MS_MAX)
   if (!answer.ok) throw await errorOf(answer)
   const chunks: Uint8Array<ArrayBuffer>[] = []
   let bytes = 0

@@ -23,6 +23,8 @@ const RENEW_MS = 30_000
 const SESSION_MS_MAX = 15_000
 
 let token: { readonly text: string; readonly untilMs: number } | undefined
+/** Counts sign-ins and sign-outs. */
+let signIns = 0
 let renewing: Promise<string> | undefined
 let onChange: (signed: Signed | undefined) => void = () => {}
 
@@ -44,12 +46,15 @@ export async function resumeSession(): Promise<void> {
 export async function signIn(
   by: { readonly clientId: string; readonly clientSecret: string } | { readonly code: string },
 ): Promise<void> {
-  take(await post('/session', by))
+  const answer = await post('/session', by)
+  signIns += 1
+  take(answer)
 }
 
+/** Throws ApiError where the server did not hear of it: then the session goes on. */
 export async function signOut(): Promise<void> {
-  forget()
   await post('/session/end', {})
+  forget()
 }
 
 /** A token that lasts for the next request. Throws ApiError: `signed_out`, `offline`. */
@@ -67,10 +72,14 @@ export function dropToken(): void {
 }
 
 async function renew(): Promise<string> {
+  const begun = signIns
   try {
-    return take(await post('/session/token', {}))
+    const answer = await post('/session/token', {})
+    // Somebody signed out, or in as another one, meanwhile.
+    if (begun !== signIns) throw new ApiError('signed_out', 'You signed out.')
+    return take(answer)
   } catch (error) {
-    if (error instanceof ApiError && error.code === 'signed_out') forget()
+    if (error instanceof ApiError && error.code === 'signed_out' && begun === signIns) forget()
     throw error
   }
 }
@@ -82,6 +91,7 @@ function take({ token: text, expiresInSeconds, application, scopes }: Answer): s
 }
 
 function forget(): void {
+  signIns += 1
   token = undefined
   onChange(undefined)
 }

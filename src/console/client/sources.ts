@@ -11,9 +11,25 @@ export interface SourceColumn {
   readonly coerce: boolean
 }
 
+/** As the input takes it again. Parameters of GENERIC_HMAC are null in other schemes. */
 interface Signature {
   readonly scheme: string
   readonly secrets: readonly string[]
+  readonly toleranceSeconds: number | null
+  readonly header: string | null
+  readonly algorithm: string | null
+  readonly encoding: string | null
+  readonly prefix: string | null
+  readonly signed: string | null
+  readonly timestampHeader: string | null
+  readonly idHeader: string | null
+}
+
+interface TableSettings {
+  readonly engine: { readonly __typename: string } | null
+  readonly partitionBy: readonly string[] | null
+  readonly primaryKey: readonly string[] | null
+  readonly orderBy: readonly string[] | null
 }
 
 interface WebhookSettings {
@@ -26,6 +42,9 @@ interface WebhookSettings {
   readonly accept?: readonly string[]
   readonly signature?: Signature | null
   readonly preset?: string | null
+  readonly verifyToken?: string | null
+  readonly accessControlEnabled?: boolean | null
+  readonly tableSettings?: TableSettings | null
   readonly eventsPath?: string | null
   readonly rejectedEvents?: 'KEEP' | 'COUNT'
 }
@@ -54,10 +73,11 @@ const SOURCE = `id uniqueName description type createdAt
   connectionSettings {
     __typename
     ... on WebhookConnectionSettings {
-      webhookUrl timestamp uniqueId accept preset eventsPath rejectedEvents
+      webhookUrl timestamp uniqueId accept preset verifyToken eventsPath rejectedEvents accessControlEnabled
+      tableSettings { engine { __typename } partitionBy primaryKey orderBy }
       columns { name jsonProperty type nullable coerce }
       basicAuth { username password }
-      signature { scheme secrets }
+      signature { scheme secrets toleranceSeconds header algorithm encoding prefix signed timestampHeader idHeader }
     }
   }
   dataPools { nodes { id uniqueName recordCount dataRetentionInDays isBuiltIn webhookUrl
@@ -132,15 +152,10 @@ export async function inferColumns(samples: string): Promise<Proposal> {
 
 export interface NewSource {
   readonly uniqueName: string
-  readonly connectionSettings: {
-    readonly columns: readonly SourceColumn[]
-    readonly timestamp?: string
-    readonly uniqueId?: string
-    readonly preset?: string
-    readonly signature?: { readonly secrets: readonly string[] }
-    readonly signatureEnabled?: boolean
-    readonly tableSettings?: object
-  }
+  /** WebhookConnectionSettingsInput. */
+  readonly connectionSettings: { readonly columns: readonly SourceColumn[] } & Readonly<
+    Record<string, unknown>
+  >
 }
 
 /** Creates a webhook with its pool. Returns the id of the source. Throws ApiError. */

@@ -6,6 +6,17 @@ import { ApiError, errorOf } from './api-error.ts'
 import { currentToken, dropToken } from './session.ts'
 
 const RECONNECT_MS = 2_000
+/** Why a tail ends for a while: a restart, too many readers, a server that is not there. */
+const PASSING: ReadonlySet<string> = new Set([
+  'offline',
+  'stopping',
+  'busy',
+  'starting',
+  'too_many_tails',
+  'http_502',
+  'http_503',
+  'http_504',
+])
 
 export interface TailListener {
   rows(rows: readonly Readonly<Record<string, string | null>>[]): void
@@ -30,7 +41,8 @@ export async function followTail(
       await readEvents(answer, listener)
     } catch (error) {
       if (signal.aborted) return
-      if (error instanceof ApiError && error.code !== 'offline') throw error
+      listener.connected(false)
+      if (error instanceof ApiError && !PASSING.has(error.code)) throw error
     }
     if (signal.aborted) return
     listener.connected(false)

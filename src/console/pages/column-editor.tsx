@@ -36,10 +36,18 @@ export function draftColumn(column: Partial<Omit<DraftColumn, 'key'>>): DraftCol
 const TYPE_OPTIONS: readonly Option[] = COLUMN_TYPES.map(type => ({ value: type, text: type }))
 
 export function ColumnEditor({ draft, onChange }: { draft: Draft; onChange: (draft: Draft) => void }) {
-  const change = ({ key }: DraftColumn, by: Partial<SourceColumn>) =>
-    onChange({ ...draft, columns: draft.columns.map(one => (one.key === key ? { ...one, ...by } : one)) })
-  const remove = ({ key }: DraftColumn) =>
-    onChange({ ...draft, columns: draft.columns.filter(one => one.key !== key) })
+  /** The key follows a column that gets another name. */
+  const renamed = (from: string, to: string) => ({
+    uniqueId: from !== '' && draft.uniqueId === from ? to : draft.uniqueId,
+    timestamp: from !== '' && draft.timestamp === from ? to : draft.timestamp,
+  })
+  const change = ({ key, name }: DraftColumn, by: Partial<SourceColumn>) =>
+    onChange({
+      columns: draft.columns.map(one => (one.key === key ? { ...one, ...by } : one)),
+      ...renamed(name, by.name ?? name),
+    })
+  const remove = ({ key, name }: DraftColumn) =>
+    onChange({ columns: draft.columns.filter(one => one.key !== key), ...renamed(name, '') })
   const add = () => onChange({ ...draft, columns: [...draft.columns, draftColumn({})] })
   return (
     <>

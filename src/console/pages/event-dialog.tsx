@@ -27,7 +27,15 @@ export function EventDialog({
   const asObject = JSON.stringify(Object.fromEntries(names.map((name, at) => [name, row[at] ?? null])))
   if (wanted !== undefined)
     return (
-      <AddColumn poolId={pool.id} wanted={wanted} onClose={() => setWanted(undefined)} onDone={onColumns} />
+      <AddColumn
+        poolId={pool.id}
+        wanted={wanted}
+        onClose={() => setWanted(undefined)}
+        onDone={() => {
+          setWanted(undefined)
+          onColumns()
+        }}
+      />
     )
   return (
     <Dialog title="Event" onClose={onClose}>

@@ -2,7 +2,7 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
 import { messageOf } from '../client/api-error.ts'
-import { type GridAsked, loadGrid, type Pool } from '../client/pools.ts'
+import { type GridAsked, type GridPage, loadGrid, type Pool } from '../client/pools.ts'
 import { download } from '../client/request.ts'
 import { type Filter, filtersOf, PAYLOAD, RECEIVED_AT } from '../model/columns.ts'
 import { plural } from '../model/format.ts'
@@ -31,18 +31,28 @@ function useView(pool: Pool) {
   const columns = useMemo(() => {
     const chosen = named?.split(',').filter(name => all.includes(name)) ?? []
     const own = all.filter(name => !name.startsWith('_'))
-    return chosen.length > 0 ? chosen : [RECEIVED_AT, ...own, PAYLOAD].slice(0, FIRST_COLUMNS)
+    const standard = [RECEIVED_AT, ...own, PAYLOAD].filter(name => all.includes(name))
+    return chosen.length > 0 ? chosen : standard.slice(0, FIRST_COLUMNS)
   }, [named, all])
   const [sortColumn = '', direction] = (query['sort'] ?? `${RECEIVED_AT}.desc`).split(/\.(?=asc$|desc$)/)
   const view = {
     columns,
     filters: filtersOf(query['filters']),
     range: query['range'] ?? 'all',
-    sort: { column: all.includes(sortColumn) ? sortColumn : RECEIVED_AT, isDescending: direction !== 'asc' },
+    sort: {
+      // A policy may hide the time at which events are received.
+      column: [sortColumn, RECEIVED_AT].find(name => all.includes(name)) ?? all[0] ?? RECEIVED_AT,
+      isDescending: direction !== 'asc',
+    },
   }
   const change = (by: Readonly<Record<string, string | undefined>>) =>
     route(withQuery(toEvents(pool.uniqueName), { ...query, ...by }), true)
   return { view, change, all }
+}
+
+function moreText(hasMore: boolean, rows: number): string {
+  if (!hasMore) return ''
+  return rows < ROWS_MAX ? ', more below' : ': filter them to see the others'
 }
 
 function inputOf(
@@ -64,7 +74,10 @@ export function EventsGrid({ pool, onColumns }: { pool: Pool; onColumns: () => v
   const { view, change, all } = useView(pool)
   const { columns, filters, range, sort } = view
   // The row that is opened shows the whole event, and sorting needs its column, whatever is shown.
-  const asked = useMemo(() => [...new Set([...columns, sort.column, PAYLOAD])], [columns, sort.column])
+  const asked = useMemo(
+    () => [...new Set([...columns, sort.column, ...all.filter(name => name === PAYLOAD)])],
+    [columns, sort.column, all],
+  )
   const key = JSON.stringify([asked, filters, range, sort])
   const input = inputOf(pool, asked, view)
   const isNarrowed = filters.length > 0 || range !== 'all'
@@ -91,20 +104,15 @@ export function EventsGrid({ pool, onColumns }: { pool: Pool; onColumns: () => v
         </button>
         <Download pool={pool} view={view} />
         <span class="hint" role="status">
-          {isLoading ? 'Loading…' : `${plural(rows.length, 'event')}${hasMore ? ', more below' : ''}`}
+          {isLoading ? 'Loading…' : `${plural(rows.length, 'event')}${moreText(hasMore, rows.length)}`}
         </span>
       </div>
       {error !== undefined && <Note kind="bad">{error}</Note>}
       {rows.length === 0 && !isLoading && error === undefined ? (
-        <Empty title={isNarrowed ? 'No event matches' : 'No event yet'}>
-          <p>
-            {isNarrowed
-              ? 'Remove a filter or choose a longer time range.'
-              : 'Its source has the URL and a command to paste.'}
-          </p>
-        </Empty>
+        <Nothing isNarrowed={isNarrowed} />
       ) : (
         <Grid
+          key={key}
           label={`Events of ${pool.uniqueName}`}
           columns={gridColumns}
           rows={rows}
@@ -128,6 +136,18 @@ export function EventsGrid({ pool, onColumns }: { pool: Pool; onColumns: () => v
   )
 }
 
+function Nothing({ isNarrowed }: { isNarrowed: boolean }) {
+  return (
+    <Empty title={isNarrowed ? 'No event matches' : 'No event yet'}>
+      <p>
+        {isNarrowed
+          ? 'Remove a filter or choose a longer time range.'
+          : 'Its source has the URL and a command to paste.'}
+      </p>
+    </Empty>
+  )
+}
+
 interface Rows {
   readonly key: string
   readonly rows: readonly Row[]
@@ -135,6 +155,19 @@ interface Rows {
   readonly hasMore: boolean
   readonly error?: string
 }
+
+/** A page of rows; of fewer ones where events are so large that the answer would be too long. */
+async function loadFitting(input: Omit<GridAsked, 'first'>, signal: AbortSignal): Promise<GridPage> {
+  for (let first = PAGE_ROWS; ; first = Math.ceil(first / 4)) {
+    try {
+      return await loadGrid({ ...input, first }, signal)
+    } catch (error) {
+      if (first === 1 || !messageOf(error).includes('characters')) throw error
+    }
+  }
+}
+
+const NO_ROWS: Omit<Rows, 'key' | 'after'> = { rows: [], hasMore: false }
 
 /** Rows by pages: the first at once, the next ones as they are asked for. */
 function useRows(key: string, input: Omit<GridAsked, 'first'>) {
@@ -150,7 +183,7 @@ function useRows(key: string, input: Omit<GridAsked, 'first'>) {
     loading.current = gone
     setIsLoading(true)
     try {
-      const page = await loadGrid({ ...asking.current, first: PAGE_ROWS, after }, gone.signal)
+      const page = await loadFitting({ ...asking.current, after }, gone.signal)
       if (gone.signal.aborted) return
       const { endCursor, hasNextPage } = page.pageInfo
       setState({ key: ofKey, rows: [...before, ...page.rows], after: endCursor, hasMore: hasNextPage })
@@ -170,8 +203,10 @@ function useRows(key: string, input: Omit<GridAsked, 'first'>) {
     if (loading.current === undefined && state.hasMore) void load(state.after, state.rows, state.key)
   }, [load, state])
   const restart = useCallback(() => setTurn(before => before + 1), [])
-  const { rows, hasMore, error } = state
-  return { rows, hasMore, isLoading, error, more, restart }
+  // Rows of the question before would stand under the wrong columns.
+  const isCurrent = state.key === key
+  const { rows, hasMore, error } = isCurrent ? state : NO_ROWS
+  return { rows, hasMore, isLoading: isLoading || !isCurrent, error, more, restart }
 }
 
 /** A CSV of all rows that the filters and the range let through. */

@@ -60,8 +60,10 @@ function useTail(poolId: string, names: readonly string[]) {
 
 export function EventsLive({ pool }: { pool: Pool }) {
   const names = useMemo(() => {
-    const own = pool.columns.nodes.map(column => column.columnName).filter(name => !name.startsWith('_'))
-    return [RECEIVED_AT, ...own.slice(0, SHOWN_COLUMNS - 2), PAYLOAD]
+    const all = pool.columns.nodes.map(column => column.columnName)
+    const own = all.filter(name => !name.startsWith('_')).slice(0, SHOWN_COLUMNS - 2)
+    // A policy may hide any of them.
+    return [RECEIVED_AT, ...own, PAYLOAD].filter(name => all.includes(name))
   }, [pool])
   const columns = useMemo(() => gridColumnsOf(pool, names), [pool, names])
   const tail = useTail(pool.id, names)

@@ -14,7 +14,7 @@ const TABS = [
   { key: 'live', title: 'Live' },
 ]
 /** Pools of the list that a person chooses from. Others are reached from Sources. */
-export const CHOICES = 1_000
+const CHOICES = 1_000
 
 export function Events() {
   const { params } = useRoute()

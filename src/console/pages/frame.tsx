@@ -4,6 +4,8 @@ import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
 import { type Signed, signOut } from '../client/session.ts'
+import { useAction } from '../ui/load.ts'
+import { Note } from '../ui/parts.tsx'
 
 interface Place {
   readonly path: string
@@ -41,6 +43,7 @@ export function firstPath(signed: Signed): string | undefined {
 
 export function Frame({ signed, children }: { signed: Signed; children: ComponentChildren }) {
   const { path } = useLocation()
+  const leave = useAction(signOut)
   const isAt = (place: Place) => (place.path === '/' ? path === '/' : path.startsWith(place.path))
   return (
     <>
@@ -63,9 +66,10 @@ export function Frame({ signed, children }: { signed: Signed; children: Componen
           <span class="who" title={`Application ${signed.application.id}`}>
             {signed.application.uniqueName}
           </span>
-          <button type="button" class="small" onClick={() => void signOut().catch(() => undefined)}>
+          <button type="button" class="small" onClick={leave.run} disabled={leave.isRunning}>
             Sign out
           </button>
+          {leave.error !== undefined && <Note kind="bad">{leave.error}</Note>}
         </div>
       </header>
       <main id="main" tabIndex={-1}>

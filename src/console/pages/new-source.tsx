@@ -54,7 +54,13 @@ export function NewSource() {
         {way === 'sample' && <FromSample onBegin={begin} />}
         {way === 'preset' && <FromPreset onBegin={begin} />}
       </Tabs>
-      {begun !== undefined && <Rest begun={begun} onChange={draft => setBegun({ ...begun, draft })} />}
+      {begun !== undefined && (
+        <Rest
+          key={begun.preset?.name ?? way}
+          begun={begun}
+          onChange={draft => setBegun({ ...begun, draft })}
+        />
+      )}
     </>
   )
 }
@@ -229,7 +235,7 @@ function inputOf(
       ...(orderBy && isKey && draft.uniqueId === '' ? { tableSettings: { orderBy } } : {}),
       ...(preset === undefined ? {} : { preset: preset.name }),
       ...(preset?.needsSecret !== true || isUnsigned ? {} : { signature: { secrets: [secret] } }),
-      ...(isUnsigned ? { signatureEnabled: false } : {}),
+      ...(preset?.needsSecret === true && isUnsigned ? { signatureEnabled: false } : {}),
     },
   }
 }

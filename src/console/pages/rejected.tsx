@@ -1,14 +1,14 @@
 /** Rejected: what was refused, why, and how it gets in after all. */
 import { useMemo, useState } from 'preact/hooks'
 import { useLocation, useRoute } from 'preact-iso'
-import { listPools, loadPool, loadRejectedPool, type Pool } from '../client/pools.ts'
-import { loadOverTime, loadReasons, type Reason, reasonSql } from '../client/rejected.ts'
+import { loadPool, loadRejectedPool, type Pool } from '../client/pools.ts'
+import { loadNames, loadOverTime, loadReasons, type Reason, reasonSql } from '../client/rejected.ts'
 import { count } from '../model/format.ts'
 import { Chart, type Line } from '../ui/chart.tsx'
 import { useLoad } from '../ui/load.ts'
-import { Badge, Empty, Heading, Show, Time } from '../ui/parts.tsx'
+import { Badge, Empty, Heading, Note, Show, Time } from '../ui/parts.tsx'
 import { Table } from '../ui/table.tsx'
-import { CHOICES, PoolChoice } from './events.tsx'
+import { PoolChoice } from './events.tsx'
 import { RejectedEvents } from './rejected-events.tsx'
 import { Replay } from './replay.tsx'
 import { toRejected, withQuery } from './routes.ts'
@@ -20,13 +20,21 @@ export interface Where {
   readonly names: ReadonlyMap<string, string>
 }
 
-async function loadWhere(name: string | undefined, signal: AbortSignal): Promise<Where> {
-  const [rejected, pool, pools] = await Promise.all([
+async function loadWhere(name: string | undefined, signal: AbortSignal): Promise<Omit<Where, 'names'>> {
+  const [rejected, pool] = await Promise.all([
     loadRejectedPool(signal),
     name === undefined ? undefined : loadPool(name, signal),
-    listPools(CHOICES, null, signal),
   ])
-  return { rejected, pool, names: new Map(pools.nodes.map(one => [one.id, one.uniqueName])) }
+  return { rejected, pool }
+}
+
+async function loadKnown(where: Omit<Where, 'names'>, signal: AbortSignal) {
+  const reasons = await loadReasons(where.rejected, where.pool?.id, signal)
+  const names = await loadNames(
+    reasons.map(({ poolId }) => poolId),
+    signal,
+  )
+  return { reasons, where: { ...where, names } }
 }
 
 export function Rejected() {
@@ -48,23 +56,16 @@ export function Rejected() {
   )
 }
 
-function Reasons({ where }: { where: Where }) {
-  const { rejected, pool, names } = where
+function Reasons({ where: given }: { where: Omit<Where, 'names'> }) {
+  const { rejected, pool } = given
   const { query, route, path } = useLocation()
-  const loaded = useLoad(`reasons ${pool?.id ?? ''}`, signal => loadReasons(rejected, pool?.id, signal))
+  const loaded = useLoad(`reasons ${pool?.id ?? ''}`, signal => loadKnown(given, signal))
   const keyOf = ({ poolId, code, column }: Reason) => JSON.stringify([poolId, code, column])
   return (
     <Show from={loaded}>
-      {reasons => {
-        if (reasons.length === 0)
-          return (
-            <Empty title="Nothing was refused">
-              <p>
-                Events that do not fit the columns of their source, and requests that are no JSON, are kept
-                here for {rejected.dataRetentionInDays} days, with the reason.
-              </p>
-            </Empty>
-          )
+      {({ reasons, where }) => {
+        const { names } = where
+        if (reasons.length === 0) return <Nothing days={rejected.dataRetentionInDays} />
         const chosen = reasons.find(reason => keyOf(reason) === query['reason'])
         return (
           <>
@@ -119,12 +120,26 @@ function Reasons({ where }: { where: Where }) {
   )
 }
 
+function Nothing({ days }: { days: number }) {
+  return (
+    <Empty title="Nothing was refused">
+      <p>
+        Events that do not fit the columns of their source, and requests that are no JSON, are kept here for{' '}
+        {days} days, with the reason.
+      </p>
+    </Empty>
+  )
+}
+
 function OverTime({ where: { rejected, pool } }: { where: Where }) {
-  const { data } = useLoad(`over time ${pool?.id ?? ''}`, signal => loadOverTime(rejected, pool?.id, signal))
+  const { data, error } = useLoad(`over time ${pool?.id ?? ''}`, signal =>
+    loadOverTime(rejected, pool?.id, signal),
+  )
   const lines: readonly Line[] = useMemo(
     () => [{ title: 'Rejected', color: '--bad', values: data?.counts ?? [] }],
     [data],
   )
+  if (error !== undefined) return <Note kind="bad">{error}</Note>
   if (data === undefined || data.times.length === 0) return null
   const sum = data.counts.reduce((all, one) => all + one, 0)
   return (

@@ -5,7 +5,7 @@
 import { useState } from 'preact/hooks'
 import { loadReplay, type ReplayJob, replay } from '../client/rejected.ts'
 import { ask } from '../client/request.ts'
-import { createSource, loadSource, type SourceColumn } from '../client/sources.ts'
+import { createSource, keepDays, loadSource, type SourceColumn } from '../client/sources.ts'
 import { count } from '../model/format.ts'
 import { Dialog } from '../ui/dialog.tsx'
 import { Select, TextField } from '../ui/fields.tsx'
@@ -57,13 +57,16 @@ function Begin({
 }: Parameters<typeof Replay>[0] & { onStarted: (started: Started) => void }) {
   const isLiving = where.names.has(rejectedBy)
   const [mend, setMend] = useState<Mend>('none')
+  const [madeId, setMadeId] = useState<string>()
   const [newName, setNewName] = useState(`${name}-mended`)
   const { run, isRunning, error } = useAction(async () => {
     if (mend === 'none') {
       onStarted({ jobId: await replay({ dataPool: rejectedBy, rejectedBy, filterSql }), into: name })
       return
     }
-    const sourceId = await createMended(rejectedBy, newName.trim(), column ?? '', mend)
+    // A second try after a failed start goes on with the source that the first one made.
+    const sourceId = madeId ?? (await createMended(rejectedBy, newName.trim(), column ?? '', mend))
+    setMadeId(sourceId)
     const made = await loadSource(sourceId)
     const pool = made.dataPools.nodes[0]
     if (pool === undefined) throw new Error('the new source has no data pool')
@@ -99,8 +102,8 @@ function Begin({
         <>
           <TextField label="Name of the new source" value={newName} onText={setNewName} required />
           <p class="hint">
-            It gets the columns and the key of {name}. Point the sender to its URL afterwards: the type of a
-            column never changes, so {name} goes on refusing such events.
+            It gets the columns, the key, the credentials and the signature of {name}. Point the sender to its
+            URL afterwards: the type of a column never changes, so {name} goes on refusing such events.
           </p>
         </>
       )}
@@ -114,7 +117,10 @@ function Begin({
   )
 }
 
-/** Creates a source like that of a pool, with one column changed. */
+/**
+ * Creates a source like that of a pool, with one column changed: as protected, as signed and as
+ * keyed. Throws where it cannot be alike.
+ */
 async function createMended(
   poolId: string,
   uniqueName: string,
@@ -125,16 +131,27 @@ async function createMended(
     'query ($id: ID!) { dataPool(id: $id) { dataSource { id } } }',
     { id: poolId },
   )
-  const { connectionSettings: settings } = await loadSource(dataPool.dataSource.id)
-  const columns = (settings.columns ?? []).map(one => (one.name === column ? MENDS[mend](one) : one))
-  return await createSource({
+  const { connectionSettings: settings, dataPools } = await loadSource(dataPool.dataSource.id)
+  if (settings.__typename !== 'WebhookConnectionSettings' || settings.tableSettings?.engine != null)
+    throw new Error('This source has settings that cannot be copied here: create the new one with the API.')
+  const { timestamp, uniqueId, basicAuth, accept, signature, preset, verifyToken } = settings
+  const { eventsPath, rejectedEvents, accessControlEnabled, tableSettings } = settings
+  const given = { timestamp, uniqueId, basicAuth, signature, preset, verifyToken, eventsPath, tableSettings }
+  const id = await createSource({
     uniqueName,
     connectionSettings: {
-      columns,
-      ...(settings.timestamp ? { timestamp: settings.timestamp } : {}),
-      ...(settings.uniqueId ? { uniqueId: settings.uniqueId } : {}),
+      columns: (settings.columns ?? []).map(one => (one.name === column ? MENDS[mend](one) : one)),
+      ...Object.fromEntries(Object.entries(given).filter(([, value]) => value != null)),
+      accept,
+      rejectedEvents,
+      accessControlEnabled: accessControlEnabled ?? false,
+      ...(preset && !signature ? { signatureEnabled: false } : {}),
     },
   })
+  const days = dataPools.nodes[0]?.dataRetentionInDays ?? 0
+  const made = (await loadSource(id)).dataPools.nodes[0]
+  if (days > 0 && made !== undefined) await keepDays(made.id, days)
+  return id
 }
 
 function Progress({ started: { jobId, into, sourceId } }: { started: Started }) {

@@ -16,5 +16,7 @@ export function withQuery(path: string, parameters: Readonly<Record<string, stri
 
 /** A path of this console that a sign-in may lead to: never another site. */
 export function safePath(path: string | undefined): string {
-  return path !== undefined && /^\/(?![/\\])/.test(path) && !path.startsWith('/sign-in') ? path : '/'
+  if (path === undefined || !URL.canParse(path, location.origin)) return '/'
+  const { origin, pathname, search } = new URL(path, location.origin)
+  return origin === location.origin && pathname !== '/sign-in' ? pathname + search : '/'
 }

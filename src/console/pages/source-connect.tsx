@@ -32,6 +32,9 @@ export function Connect({ source }: { source: Source }) {
       {settings.signature?.secrets.map((secret, at) => (
         <Code key={secret} label={at === 0 ? 'Secret' : `Secret ${at + 1}`} text={secret} isSecret />
       ))}
+      {settings.signature && !settings.preset && (
+        <Note>The sender must sign its requests ({settings.signature.scheme}). The code below does not.</Note>
+      )}
       {settings.preset ? <Steps source={source} url={url} /> : <Snippets target={target} />}
       {pool !== undefined && <FirstEvent pool={pool.uniqueName} rejected={pool.activity?.rejected ?? '0'} />}
     </>
@@ -50,7 +53,7 @@ function Snippets({ target }: { target: Target }) {
         current={known}
         onChoose={setLanguage}
       >
-        <Code label={known} text={snippet(known, target)} />
+        <Code label={known} text={snippet(known, target)} isSecret={target.basicAuth !== null} />
       </Tabs>
     </section>
   )
@@ -58,7 +61,7 @@ function Snippets({ target }: { target: Target }) {
 
 /** What to do at the sender. */
 function Steps({ source, url }: { source: Source; url: string }) {
-  const { preset, signature } = source.connectionSettings
+  const { preset, signature, verifyToken } = source.connectionSettings
   const loaded = useLoad('presets', loadPresets)
   const found = loaded.data?.find(({ name }) => name === preset)
   if (found === undefined) return null
@@ -66,6 +69,7 @@ function Steps({ source, url }: { source: Source; url: string }) {
     step
       .replaceAll('{url}', url)
       .replaceAll('{secret}', signature === null ? 'the secret' : 'the secret above')
+      .replaceAll('{verifyToken}', verifyToken ?? 'a verify token, which this source does not have yet')
   return (
     <section>
       <h2>At {found.title}</h2>
@@ -88,8 +92,10 @@ function FirstEvent({ pool, rejected }: { pool: string; rejected: string }) {
   useEffect(() => {
     const gone = new AbortController()
     const listener = {
-      rows: (rows: readonly Readonly<Record<string, string | null>>[]) =>
-        setEvent(rows.at(-1)?.[PAYLOAD] ?? '{}'),
+      rows: (rows: readonly Readonly<Record<string, string | null>>[]) => {
+        setEvent(rows.at(-1)?.[PAYLOAD] ?? '{}')
+        gone.abort()
+      },
       missed: () => {},
       connected: setIsConnected,
     }

@@ -9,12 +9,13 @@ import {
   type Source as SourceData,
 } from '../client/sources.ts'
 import { count } from '../model/format.ts'
-import { DeleteDialog } from '../ui/dialog.tsx'
-import { Select, TextArea, TextField } from '../ui/fields.tsx'
+import { ConfirmDialog, DeleteDialog } from '../ui/dialog.tsx'
+import { Select, TextField } from '../ui/fields.tsx'
 import { useAction, useLoad } from '../ui/load.ts'
-import { Badge, Empty, Heading, Note, Show, Time } from '../ui/parts.tsx'
+import { Empty, Heading, Note, Show, Time } from '../ui/parts.tsx'
 import { Tabs } from '../ui/tabs.tsx'
 import { toEvents, toRejected, toSource } from './routes.ts'
+import { Credentials, Forms, SignatureForm } from './source-access.tsx'
 import { Columns } from './source-columns.tsx'
 import { Connect } from './source-connect.tsx'
 
@@ -121,11 +122,31 @@ function Settings({ source, onChange }: { source: SourceData; onChange: () => vo
         <>
           <Credentials source={source} onChange={onChange} />
           <SignatureForm source={source} onChange={onChange} />
+          <Forms source={source} onChange={onChange} />
         </>
       )}
       <Danger source={source} />
     </>
   )
+}
+
+function RejectedChoice({ value, onChoose }: { value: string; onChoose: (value: string) => void }) {
+  return (
+    <Select
+      label="Rejected events"
+      value={value}
+      options={[
+        { value: 'KEEP', text: 'Kept for a week, to be looked at and replayed' },
+        { value: 'COUNT', text: 'Only counted' },
+      ]}
+      onChoose={onChoose}
+    />
+  )
+}
+
+/** 0 keeps records for ever. */
+function shortens(before: number, days: number): boolean {
+  return days > 0 && (before === 0 || days < before)
 }
 
 function General({ source, onChange }: { source: SourceData; onChange: () => void }) {
@@ -136,6 +157,8 @@ function General({ source, onChange }: { source: SourceData; onChange: () => voi
   const [days, setDays] = useState(String(pool?.dataRetentionInDays ?? ''))
   const [rejectedEvents, setRejectedEvents] = useState<string>(settings.rejectedEvents ?? 'KEEP')
   const [isSaved, setIsSaved] = useState(false)
+  const [isShortening, setIsShortening] = useState(false)
+  const isShorter = shortens(pool?.dataRetentionInDays ?? 0, Number(days))
   const { run, isRunning, error } = useAction(async () => {
     setIsSaved(false)
     if (isWebhook) await modifySource(source.id, { description, connectionSettings: { rejectedEvents } })
@@ -148,7 +171,8 @@ function General({ source, onChange }: { source: SourceData; onChange: () => voi
       class="form"
       onSubmit={event => {
         event.preventDefault()
-        run()
+        if (isShorter) setIsShortening(true)
+        else run()
       }}
     >
       <h2>General</h2>
@@ -164,17 +188,7 @@ function General({ source, onChange }: { source: SourceData; onChange: () => voi
           required
         />
       )}
-      {isWebhook && (
-        <Select
-          label="Rejected events"
-          value={rejectedEvents}
-          options={[
-            { value: 'KEEP', text: 'Kept for a week, to be looked at and replayed' },
-            { value: 'COUNT', text: 'Only counted' },
-          ]}
-          onChoose={setRejectedEvents}
-        />
-      )}
+      {isWebhook && <RejectedChoice value={rejectedEvents} onChoose={setRejectedEvents} />}
       {error !== undefined && <Note kind="bad">{error}</Note>}
       {isSaved && <Note kind="good">Saved.</Note>}
       <div class="actions">
@@ -182,149 +196,18 @@ function General({ source, onChange }: { source: SourceData; onChange: () => voi
           {isRunning ? 'Saving…' : 'Save'}
         </button>
       </div>
-    </form>
-  )
-}
-
-function Credentials({ source, onChange }: { source: SourceData; onChange: () => void }) {
-  const { basicAuth } = source.connectionSettings
-  const [username, setUsername] = useState(basicAuth?.username ?? '')
-  const [password, setPassword] = useState('')
-  const save = useAction(async (given: object) => {
-    await modifySource(source.id, { connectionSettings: given })
-    setPassword('')
-    onChange()
-  })
-  return (
-    <form
-      class="form"
-      onSubmit={event => {
-        event.preventDefault()
-        save.run({ basicAuth: { username, password } })
-      }}
-    >
-      <h2>Credentials of the sender</h2>
-      <p>
-        {basicAuth ? (
-          <>
-            <Badge kind="good">On</Badge> HTTP Basic, user <code>{basicAuth.username}</code>
-          </>
-        ) : (
-          <>
-            <Badge kind="plain">Off</Badge> Whoever knows the URL may post.
-          </>
-        )}
-      </p>
-      <TextField label="User name" value={username} onText={setUsername} autoComplete="off" required />
-      <TextField
-        label="New password"
-        type="password"
-        value={password}
-        onText={setPassword}
-        autoComplete="new-password"
-        required
-      />
-      {save.error !== undefined && <Note kind="bad">{save.error}</Note>}
-      <div class="actions">
-        <button type="submit" disabled={save.isRunning}>
-          Save credentials
-        </button>
-        {basicAuth && (
-          <button
-            type="button"
-            disabled={save.isRunning}
-            onClick={() => save.run({ basicAuthEnabled: false })}
-          >
-            Ask for none
-          </button>
-        )}
-      </div>
-    </form>
-  )
-}
-
-const SCHEMES = [
-  'STANDARD_WEBHOOKS',
-  'GITHUB',
-  'STRIPE',
-  'SHOPIFY',
-  'SLACK',
-  'GITLAB',
-  'SVIX',
-  'ZOOM',
-  'META',
-  'TWILIO',
-  'SENDGRID',
-  'LINEAR',
-  'PADDLE',
-  'HUBSPOT',
-  'DISCORD',
-  'TWITCH',
-]
-
-function SignatureForm({ source, onChange }: { source: SourceData; onChange: () => void }) {
-  const { signature = null } = source.connectionSettings
-  const [scheme, setScheme] = useState(signature?.scheme ?? 'STANDARD_WEBHOOKS')
-  const [secrets, setSecrets] = useState('')
-  const save = useAction(async (given: object) => {
-    await modifySource(source.id, { connectionSettings: given })
-    setSecrets('')
-    onChange()
-  })
-  const lines = secrets
-    .split('\n')
-    .map(line => line.trim())
-    .filter(line => line !== '')
-  const schemes = SCHEMES.includes(scheme) ? SCHEMES : [scheme, ...SCHEMES]
-  return (
-    <form
-      class="form"
-      onSubmit={event => {
-        event.preventDefault()
-        save.run({ signature: { scheme, secrets: lines } })
-      }}
-    >
-      <h2>Signature of the sender</h2>
-      <p>
-        {signature === null ? (
-          <>
-            <Badge kind="plain">Off</Badge> Requests need no signature.
-          </>
-        ) : (
-          <>
-            <Badge kind="good">On</Badge> {signature.scheme}, {signature.secrets.length} secret
-            {signature.secrets.length === 1 ? '' : 's'}
-          </>
-        )}
-      </p>
-      <Select
-        label="Scheme"
-        value={scheme}
-        options={schemes.map(name => ({ value: name, text: name }))}
-        onChoose={setScheme}
-      />
-      <TextArea
-        label="Secrets, one on each line"
-        hint="They replace all earlier ones. To rotate, give the old and the new one, later the new one alone."
-        rows={3}
-        value={secrets}
-        onText={setSecrets}
-      />
-      {save.error !== undefined && <Note kind="bad">{save.error}</Note>}
-      <div class="actions">
-        <button type="submit" disabled={save.isRunning || lines.length === 0}>
-          Save signature
-        </button>
-        {signature !== null && (
-          <button
-            type="button"
-            disabled={save.isRunning}
-            onClick={() => save.run({ signatureEnabled: false })}
-          >
-            Take unsigned requests
-          </button>
-        )}
-      </div>
+      {isShortening && (
+        <ConfirmDialog
+          title="Keep records for a shorter time"
+          action={`Remove records older than ${days} days`}
+          onConfirm={run}
+          onClose={() => setIsShortening(false)}
+        >
+          <p>
+            Records that are older than {days} days are removed, now and from now on. Nobody can undo this.
+          </p>
+        </ConfirmDialog>
+      )}
     </form>
   )
 }

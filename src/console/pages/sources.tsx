@@ -29,7 +29,17 @@ async function loadAll(signal: AbortSignal): Promise<readonly Source[]> {
 export function Sources() {
   const { query, route } = useLocation()
   const [search, setSearch] = useState(query['search'] ?? '')
-  const loaded = useLoad('sources', loadAll, POLL_MS)
+  const [isLong, setIsLong] = useState(false)
+  const loaded = useLoad(
+    'sources',
+    async signal => {
+      const sources = await loadAll(signal)
+      setIsLong(sources.length > PAGE)
+      return sources
+    },
+    // A long list is loaded once: it takes many requests.
+    isLong ? undefined : POLL_MS,
+  )
   const onSearch = (text: string) => {
     setSearch(text)
     route(withQuery('/sources', { search: text }), true)

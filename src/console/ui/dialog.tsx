@@ -67,3 +67,37 @@ export function DeleteDialog({
     </Dialog>
   )
 }
+
+/** Asks once more before something is lost. */
+export function ConfirmDialog({
+  title,
+  children,
+  action,
+  onConfirm,
+  onClose,
+}: {
+  title: string
+  children: ComponentChildren
+  /** What the button says, such as "Remove". */
+  action: string
+  onConfirm: () => void
+  onClose: () => void
+}) {
+  return (
+    <Dialog title={title} onClose={onClose}>
+      {children}
+      <div class="actions">
+        <button
+          type="button"
+          class="bad"
+          onClick={() => {
+            onConfirm()
+            onClose()
+          }}
+        >
+          {action}
+        </button>
+      </div>
+    </Dialog>
+  )
+}

@@ -51,7 +51,8 @@ function useView(box: RefObject<HTMLDivElement | null>) {
 
 /** The row that has the keyboard, and the keys that move it. */
 function useKeys(box: RefObject<HTMLDivElement | null>, rows: number, onOpen: (index: number) => void) {
-  const [focused, setFocused] = useState(0)
+  const [wanted, setFocused] = useState(0)
+  const focused = Math.max(0, Math.min(wanted, rows - 1))
   const focus = (index: number, element: HTMLDivElement) => {
     const to = Math.max(0, Math.min(rows - 1, index))
     setFocused(to)

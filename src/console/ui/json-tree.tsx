@@ -2,6 +2,7 @@
  * A payload as a tree that folds. Each value is text. A part that is to blame is marked, and is
  * open from the beginning.
  */
+import { useState } from 'preact/hooks'
 import { Copy } from './parts.tsx'
 
 /** Deeper and longer parts begin folded. */
@@ -69,35 +70,61 @@ function Part({ name, value, path, depth, marked, onProperty }: PartProps) {
         )}
       </div>
     )
+  return (
+    <Container
+      name={name}
+      value={value}
+      path={path}
+      depth={depth}
+      marked={marked}
+      onProperty={onProperty}
+      isMarked={isMarked}
+    />
+  )
+}
+
+/** An object or a list. What is folded is not drawn: a payload may be wide and deep. */
+function Container({
+  name,
+  value,
+  path,
+  depth,
+  marked,
+  onProperty,
+  isMarked,
+}: Omit<PartProps, 'value'> & { value: object; isMarked: boolean }) {
   const isList = Array.isArray(value)
   const items: [string, unknown][] = isList
     ? value.map((item, at) => [String(at), item])
     : Object.entries(value)
   const isOnWay = marked !== undefined && (path === '' || marked.startsWith(`${path}.`) || isMarked)
+  const [isOpen, setIsOpen] = useState(isOnWay || (depth < OPEN_DEPTH && items.length <= OPEN_ITEMS))
   const pathOf = (key: string) => (isList ? `${path}[${key}]` : path === '' ? key : `${path}.${key}`)
   return (
-    <details open={isOnWay || (depth < OPEN_DEPTH && items.length <= OPEN_ITEMS)}>
+    <details open={isOpen} onToggle={event => setIsOpen(event.currentTarget.open)}>
       <summary class={isMarked ? 'marked' : ''}>
-        {label}
+        {name !== undefined && <span class="tree-name">{name}: </span>}
         <span class="tree-size">{isList ? `[${items.length}]` : `{${items.length}}`}</span>
         {isMarked && <span class="badge badge-bad">to blame</span>}
       </summary>
-      <div class="tree-items">
-        {items.slice(0, ITEMS_MAX).map(([key, item]) => (
-          <Part
-            key={key}
-            name={key}
-            value={item}
-            path={pathOf(key)}
-            depth={depth + 1}
-            marked={marked}
-            onProperty={onProperty}
-          />
-        ))}
-        {items.length > ITEMS_MAX && (
-          <div class="hint">… {items.length - ITEMS_MAX} more: copy the payload</div>
-        )}
-      </div>
+      {isOpen && (
+        <div class="tree-items">
+          {items.slice(0, ITEMS_MAX).map(([key, item]) => (
+            <Part
+              key={key}
+              name={key}
+              value={item}
+              path={pathOf(key)}
+              depth={depth + 1}
+              marked={marked}
+              onProperty={onProperty}
+            />
+          ))}
+          {items.length > ITEMS_MAX && (
+            <div class="hint">… {items.length - ITEMS_MAX} more: copy the payload</div>
+          )}
+        </div>
+      )}
     </details>
   )
 }
