@@ -110,6 +110,8 @@ export function Grid({
     if (isNearEnd) onMore()
   }, [isNearEnd, onMore])
   const template = columns.map(({ width }) => `minmax(${width}px, 1fr)`).join(' ')
+  // One width for the head, the rows and the space: they scroll sideways together.
+  const minWidth = `${columns.reduce((sum, { width }) => sum + width, 0)}px`
   return (
     <div
       ref={box}
@@ -122,8 +124,13 @@ export function Grid({
       tabIndex={0}
       onKeyDown={onKeyDown}
     >
-      <GridHead columns={columns} template={template} sort={sort} onSort={onSort} />
-      <div class="grid-space" style={{ height: `${rows.length * ROW_PX}px` }} role="presentation">
+      <GridHead
+        columns={columns}
+        sort={sort}
+        onSort={onSort}
+        style={{ gridTemplateColumns: template, minWidth }}
+      />
+      <div class="grid-space" style={{ height: `${rows.length * ROW_PX}px`, minWidth }} role="presentation">
         {rows.slice(first, last).map((row, index) => (
           <GridRow
             // biome-ignore lint/suspicious/noArrayIndexKey: a row is its place
@@ -143,17 +150,17 @@ export function Grid({
 
 function GridHead({
   columns,
-  template,
   sort,
   onSort,
+  style,
 }: {
   columns: readonly GridColumn[]
-  template: string
+  style: { readonly gridTemplateColumns: string; readonly minWidth: string }
   sort: GridSort | undefined
   onSort: ((column: string) => void) | undefined
 }) {
   return (
-    <div class="grid-head" role="row" aria-rowindex={1} style={{ gridTemplateColumns: template }}>
+    <div class="grid-head" role="row" aria-rowindex={1} style={style}>
       {columns.map(({ name, isNumber }) => {
         const isSorted = sort?.column === name
         const order = isSorted ? (sort.isDescending ? 'descending' : 'ascending') : 'none'
