@@ -190,7 +190,7 @@ describe('the link of a first start', () => {
 
   test('is printed by no later start, nor where others can reach the server', async () => {
     const other = await startServer({ args: ['--host', '0.0.0.0'] })
-    expect(other.output()).toContain('first application')
+    await expect.poll(() => other.output()).toContain('first application')
     expect(other.output()).not.toContain('#code=')
     await other.stop()
     const later = await startServer({ dataDir: other.dataDir })

@@ -20,7 +20,14 @@ function installation(): string {
   const root = temporaryFolder('weir-installed-')
   for (const folder of ['dist', 'src/api']) mkdirSync(join(root, folder), { recursive: true })
   copyFileSync(join(ROOT, 'package.json'), join(root, 'package.json'))
-  for (const folder of ['node_modules', 'dist/src', 'dist/workers', 'dist/native', 'src/api/graphql']) {
+  for (const folder of [
+    'node_modules',
+    'dist/src',
+    'dist/workers',
+    'dist/native',
+    'dist/console',
+    'src/api/graphql',
+  ]) {
     const from = join(ROOT, folder)
     if (spawnSync('cp', ['-al', from, join(root, folder)]).status === 0) continue
     rmSync(join(root, folder), { recursive: true, force: true })

@@ -1,6 +1,6 @@
 /**
- * A small clone of Weir: the real set-up over a few sources. Its npm, C++ compiler, tsc and
- * maker of the schema's types only record their calls.
+ * A small clone of Weir: the real set-up over a few sources. Its npm, C++ compiler, tsc, vite
+ * and maker of the schema's types only record their calls.
  */
 import { type ChildProcess, type ChildProcessByStdio, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -31,6 +31,10 @@ const LOCK_FILE = {
     'node_modules/typescript': { version: '7.1.2', integrity: 'sha512-typescript', dev: true },
     'node_modules/@types/node': { version: '20.1.2', integrity: 'sha512-node', dev: true },
     'node_modules/@types/cli-progress': { version: '3.1.2', integrity: 'sha512-progress', dev: true },
+    'node_modules/vite': { version: '8.1.2', integrity: 'sha512-vite', dev: true },
+    'node_modules/preact': { version: '11.1.2', integrity: 'sha512-preact', dev: true },
+    'node_modules/preact-iso': { version: '2.1.2', integrity: 'sha512-preact-iso', dev: true },
+    'node_modules/uplot': { version: '1.1.2', integrity: 'sha512-uplot', dev: true },
     'node_modules/vitest': { integrity: 'sha512-vitest', dev: true },
   },
 }
@@ -57,8 +61,8 @@ interface User {
 export class Clone {
   readonly root = temporaryFolder('weir-clone-')
   /**
-   * One line for each call of a tool: `npm …`, `compile FILE`, `link`, `types`, `tsc PROJECT`, and
-   * `twice FILE` where two compilers write one object.
+   * One line for each call of a tool: `npm …`, `compile FILE`, `link`, `types`, `tsc PROJECT`,
+   * `vite`, and `twice FILE` where two compilers write one object.
    */
   readonly #calls = join(this.root, 'calls.log')
   readonly #children = new Set<ChildProcess>()
@@ -76,6 +80,7 @@ export class Clone {
     this.write('package-lock.json', JSON.stringify(LOCK_FILE))
     this.write('tsconfig.json', '{}')
     this.write('src/app/main.ts', 'the main file')
+    this.write('src/console/main.tsx', 'the console')
     this.write('src/api/graphql/a.graphql', 'the schema')
     this.write('src/parse/native/a.cpp', 'a')
     this.write('src/parse/native/b.cpp', 'b')
@@ -106,6 +111,14 @@ export class Clone {
       this.write(join(folder, '.package-lock.json'), JSON.stringify(LOCK_FILE))
       this.write(join(folder, 'vitest/package.json'), '{}')
       this.write(join(folder, 'typescript/bin/package.json'), '{"type":"commonjs"}')
+      this.write(join(folder, 'vite/bin/package.json'), '{"type":"commonjs"}')
+      this.write(
+        join(folder, 'vite/bin/vite.js'),
+        `const fs = require('node:fs')
+         fs.appendFileSync(process.env.CALLS, 'vite\\n')
+         fs.mkdirSync('dist/console', { recursive: true })
+         fs.writeFileSync('dist/console/index.html', 'the page')`,
+      )
     }
     this.tsc('console.log("weir runs")')
   }

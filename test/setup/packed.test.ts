@@ -36,13 +36,14 @@ test('what a package holds: the program and its pages, and nothing of the tests'
   for (const name of [
     'dist/src/app/main.js',
     'dist/workers/query.js',
+    'dist/console/index.html',
     'src/api/graphql/query.graphql',
     'README.md',
     'LICENSE',
   ])
     expect(names).toContain(name)
   const wanted =
-    /^(dist\/(src|workers)\/.*\.js|dist\/native\/weir\.node|src\/api\/graphql\/[\w-]+\.graphql|docs\/[\w-]+\.md|package\.json|[A-Z]+(\.md)?)$/
+    /^(dist\/(src|workers)\/.*\.js|dist\/console\/(index\.html|console\/[\w.-]+)|dist\/native\/weir\.node|src\/api\/graphql\/[\w-]+\.graphql|docs\/[\w-]+\.md|package\.json|[A-Z]+(\.md)?)$/
   expect(names.filter(name => !wanted.test(name))).toEqual([])
 })
 

@@ -17,11 +17,12 @@ const BUILT = [
   'link',
   'tsc src/setup',
   'types',
+  'vite',
 ]
 
 /** npm installs what the server and its compilation need. */
 const BUILDERS =
-  /^npm install .*--omit=dev .*typescript@7\.1\.2 @types\/node@20\.1\.2 @types\/cli-progress@3\.1\.2$/
+  /^npm install .*--omit=dev .*typescript@7\.1\.2 @types\/node@20\.1\.2 @types\/cli-progress@3\.1\.2 vite@8\.1\.2 preact@11\.1\.2 preact-iso@2\.1\.2 uplot@1\.1\.2$/
 /** npm installs all packages. */
 const ALL = /^npm install .*--include=dev$/
 
@@ -121,6 +122,14 @@ test('a changed schema makes the types of its resolvers, and only then compiles'
   clone.append('src/api/graphql/a.graphql', 'changed')
   await startsAndRuns()
   expect(clone.takeCalls()).toEqual(['types', 'tsc src/setup'])
+})
+
+test('a changed page builds the console, and nothing else', async () => {
+  await startsAndRuns()
+  clone.takeCalls()
+  clone.append('src/console/main.tsx', 'changed')
+  await startsAndRuns()
+  expect(clone.takeCalls()).toEqual(['vite'])
 })
 
 test('a copied folder, whose files have other times, builds nothing', async () => {

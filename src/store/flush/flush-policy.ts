@@ -76,8 +76,9 @@ export function largestOverLimit<Pool extends { readonly memtable: PoolMemtable 
 export type Lane = 'urgent' | 'aged'
 
 /**
- * Pools that wait for a flush, in two lanes: `urgent` where a reader or a blocked request waits,
- * `aged` where only time passed. While both have pools, they take turns by weight.
+ * Pools that wait for a flush, in two lanes: `urgent` where a reader waits or the memtable is full,
+ * `aged` where time passed or all memtables together are too large. While both have pools, they
+ * take turns by weight.
  */
 export class FlushQueue<Pool extends { lane: Lane | undefined }> {
   readonly #lanes: Readonly<Record<Lane, Pool[]>> = { urgent: [], aged: [] }
@@ -96,7 +97,7 @@ export class FlushQueue<Pool extends { lane: Lane | undefined }> {
     return this.#lanes.urgent.length + this.#lanes.aged.length === 0
   }
 
-  /** True when a reader or a blocked request is waiting for a flush. */
+  /** True when a reader or a full memtable is waiting for a flush. */
   get hasUrgent(): boolean {
     return this.#lanes.urgent.length > 0
   }

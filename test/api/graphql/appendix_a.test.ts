@@ -12,13 +12,15 @@ const { isEnumType, isInputObjectType, isInterfaceType, isObjectType, isScalarTy
 /** The members that Weir has beyond the appendix. Their descriptions say so. */
 const OWN = new Map([
   ['ApplicationScope', ['DATA_POOL_WRITE']],
-  ['DataPool', ['webhookUrl: String', 'isBuiltIn: Boolean!']],
+  ['DataPool', ['webhookUrl: String', 'isBuiltIn: Boolean!', 'activity: DataPoolActivity']],
   [
     'Query',
     [
       'percentile(input: PercentileInput!): PercentileResponse!',
       'inferColumns(samples: String, dataPool: DataPoolInput): InferredColumns!',
       'webhookPresets: [WebhookPreset!]!',
+      'serverStatus: ServerStatus!',
+      'unfinishedJobs: [UnfinishedJob!]!',
       'rejectedEventsDataPool: DataPool!',
       'replayRejectedEventsJob(id: ID!): ReplayRejectedEventsJob',
     ],
@@ -81,6 +83,11 @@ const OWN_TYPES = [
   'WebhookSignatureInput',
   'WebhookSignatureSettings',
   'WebhookPreset',
+  'ServerStatus',
+  'BusyDataPool',
+  'DataPoolActivity',
+  'UnfinishedJob',
+  'JobKind',
   'InferredColumns',
   'InferredColumn',
   'InferredKey',
