@@ -52,7 +52,7 @@ async function setUp() {
   releaseLock()
 }
 
-/** package.json says ">=20.15". */
+/** package.json says ">=20.19". */
 function checkNode() {
   const { engines } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   const [major, minor] = engines.node.slice(2).split('.').map(Number)

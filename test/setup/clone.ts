@@ -76,7 +76,7 @@ export class Clone {
       `import { appendFileSync } from 'node:fs'
        appendFileSync(process.env.CALLS, 'types\\n')`,
     )
-    this.write('package.json', '{"type":"module","engines":{"node":">=20.15"}}')
+    this.write('package.json', '{"type":"module","engines":{"node":">=20.19"}}')
     this.write('package-lock.json', JSON.stringify(LOCK_FILE))
     this.write('tsconfig.json', '{}')
     this.write('src/app/main.ts', 'the main file')
