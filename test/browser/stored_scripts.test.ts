@@ -68,7 +68,13 @@ test.each(SCRIPTS)('%s', async script => {
   await page.getByText('By reason').waitFor()
   for (const link of await page.getByRole('region', { name: 'Reasons' }).getByRole('link').all()) {
     await link.click()
-    await page.locator('.events > li').first().waitFor()
+    await page
+      .locator('.events > li')
+      .first()
+      .waitFor()
+      .catch(async error => {
+        throw new Error(`${error}\n${page.url()}\n${await page.locator('main').innerText()}`)
+      })
   }
   await page.getByRole('button', { name: 'Take in again' }).first().click()
   await page.getByRole('dialog').waitFor()

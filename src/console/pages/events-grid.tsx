@@ -15,7 +15,7 @@ import { gridColumnsOf } from './grid-columns.ts'
 import { toEvents, withQuery } from './routes.ts'
 
 /** Rows of one request. */
-const PAGE_ROWS = 500
+const PAGE_ROWS = 1_000
 /** Rows that stay in the page; then a filter helps more than scrolling. */
 const ROWS_MAX = 200_000
 /** Columns that are shown at first. */
