@@ -10,8 +10,8 @@
  * would take the cores themselves.
  */
 import type { Browser, Page } from 'playwright-core'
-import { adminOf, openPage, openSignedIn, signIn, startBrowser } from '../test/browser/browser.ts'
-import { fetchToken, type TestServer } from '../test/util/server.ts'
+import { openPage, openSignedIn, signIn, startBrowser } from '../test/browser/browser.ts'
+import { adminOf, fetchToken, type TestServer } from '../test/util/server.ts'
 import { BATCH_EVENTS } from './events.ts'
 import { type LoadResult, runLoad } from './load.ts'
 import { median, print, quantileOf, row, short, sleep } from './measure.ts'
@@ -77,7 +77,7 @@ async function firstPage(browser: Browser, server: TestServer): Promise<void> {
   print(row('first contents painted', `${median(paints).toFixed(0)} ms, goal ${GOALS.paintMs} ms`))
   const { page } = await openPage(browser)
   await page.goto(server.base)
-  await signIn(page, adminOf(server))
+  await signIn(page, adminOf(server.dataDir))
   const began = performance.now()
   await page.reload()
   await page.getByText('Busiest').waitFor()

@@ -65,7 +65,8 @@ const SECURITY = {
 
 interface ServedFile {
   readonly plain: Reply
-  readonly gzipped: Reply | undefined
+  /** Compressed when it is first asked for; undefined where that gains nothing. */
+  readonly gzipped: () => Reply | undefined
   readonly unchanged: Reply
   readonly etag: string
 }
@@ -104,13 +105,15 @@ function servedFile(folder: string, name: string, caching: string): ServedFile {
     vary: 'accept-encoding',
     etag,
   }
-  const isCompressed = bytes.byteLength >= GZIP_BYTES_MIN
+  let gzipped: Reply | undefined
   return {
     etag,
     plain: { status: 200, headers, body: bytes },
-    gzipped: isCompressed
-      ? { status: 200, headers: { ...headers, 'content-encoding': 'gzip' }, body: gzipSync(bytes) }
-      : undefined,
+    gzipped: () => {
+      if (bytes.byteLength < GZIP_BYTES_MIN) return undefined
+      gzipped ??= { status: 200, headers: { ...headers, 'content-encoding': 'gzip' }, body: gzipSync(bytes) }
+      return gzipped
+    },
     unchanged: { status: 304, headers, body: '' },
   }
 }
@@ -128,7 +131,7 @@ function readBuilt(path: string): Buffer {
 function replyOf({ plain, gzipped, unchanged, etag }: ServedFile, head: RequestHead): Reply {
   const known = head.header('if-none-match')
   if (known.split(',').some(one => one.trim().replace(/^W\//, '') === etag)) return unchanged
-  return gzipped !== undefined && takesGzip(head.header('accept-encoding')) ? gzipped : plain
+  return (takesGzip(head.header('accept-encoding')) ? gzipped() : undefined) ?? plain
 }
 
 /** RFC 9110, 12.5.3. A weight of zero refuses an encoding. */

@@ -324,9 +324,7 @@ export class Pools {
 
   /** Live segments of all pools. */
   segmentCount(): number {
-    let count = 0
-    for (const pool of this.manifest.pools()) count += this.manifest.pool(pool)?.segments.length ?? 0
-    return count
+    return this.sizeOfAll().segments
   }
 
   /**
@@ -337,13 +335,12 @@ export class Pools {
     this.scrub.stop()
     const checked = this.#checker.stop()
     const flushed = await resolvesWithin(msMax, this.#allFlushed())
-    if (this.#commit !== undefined) this.#releaseLog()
     // The next start removes files of deleted pools that are left.
     await resolvesWithin(FLUSHES_END_MS_MAX, Promise.all(this.#dropping))
     // Flushes under way end, so their files and their transaction are complete, and the threads
     // are idle when they stop.
     const idle = await resolvesWithin(FLUSHES_END_MS_MAX, this.flusher.stop())
-    if (this.#commit !== undefined) this.#releaseLog() // flushes that ended since
+    if (this.#commit !== undefined) this.#releaseLog()
     if (idle) await this.#writer.stop()
     await checked
     return flushed && idle

@@ -2,8 +2,8 @@
 import axe from 'axe-core'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { TestServer } from '../util/server.ts'
-import { openPage, openSignedIn, post, serverWithOrders, startBrowser } from './browser.ts'
+import { send, type TestServer } from '../util/server.ts'
+import { openPage, openSignedIn, serverWithOrders, startBrowser } from './browser.ts'
 
 interface Found {
   readonly impact: string
@@ -57,7 +57,7 @@ const PAGES: readonly (readonly [path: () => string, ready: (page: Page) => Prom
     () => `/sources/${sourceId}`,
     async page => {
       await page.getByText('Waiting for an event').waitFor()
-      await post(url, { id: 'axe', created_at: new Date().toISOString() })
+      await send(url, { id: 'axe', created_at: new Date().toISOString() })
       await page.getByText('It works').waitFor()
     },
   ],

@@ -1,8 +1,7 @@
 /** Debian's Chromium, a server with events, and pages of somebody who is signed in. */
-import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync } from 'node:fs'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
-import { startServer, type TestServer } from '../util/server.ts'
+import { adminOf, type Credentials, send, startServer, type TestServer } from '../util/server.ts'
 
 const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(path =>
   existsSync(path),
@@ -16,15 +15,6 @@ export async function startBrowser(): Promise<Browser> {
     executablePath: CHROMIUM,
     args: process.getuid?.() === 0 ? ['--no-sandbox'] : [],
   })
-}
-
-export interface Credentials {
-  readonly clientId: string
-  readonly clientSecret: string
-}
-
-export function adminOf({ dataDir }: TestServer): Credentials {
-  return JSON.parse(readFileSync(join(dataDir, 'admin.json'), 'utf8'))
 }
 
 /** A page that shows nothing by then hangs; a busy machine needs a tenth of it. */
@@ -73,16 +63,8 @@ export async function openSignedIn(
 ): Promise<Watched> {
   const watched = await openPage(browser, options)
   await watched.page.goto(server.base + path)
-  await signIn(watched.page, adminOf(server))
+  await signIn(watched.page, adminOf(server.dataDir))
   return watched
-}
-
-export async function post(url: string, body: unknown): Promise<Response> {
-  return await fetch(url, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: typeof body === 'string' ? body : JSON.stringify(body),
-  })
 }
 
 const column = (name: string, type: string, nullable = true, jsonProperty = name) => ({
@@ -106,11 +88,11 @@ export async function serverWithOrders(): Promise<{ readonly server: TestServer;
     timestamp: 'created_at',
     uniqueId: 'id',
   })
-  await post(
+  await send(
     url,
     Array.from({ length: 300 }, (_, index) => order(index)),
   )
-  await post(url, { ...order(1_000), item: { price: '12.5' } })
+  await send(url, { ...order(1_000), item: { price: '12.5' } })
   return { server, url }
 }
 

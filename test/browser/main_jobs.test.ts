@@ -1,8 +1,8 @@
 /** The main job of each page, as a person does it, in a real browser against a real server. */
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { TestServer } from '../util/server.ts'
-import { openSignedIn, order, post, serverWithOrders, startBrowser } from './browser.ts'
+import { send, type TestServer } from '../util/server.ts'
+import { openSignedIn, order, serverWithOrders, startBrowser } from './browser.ts'
 
 let browser: Browser
 let server: TestServer
@@ -38,7 +38,7 @@ test('Overview: all is well, and what comes in', () =>
       .locator('.tiles > div', { has: page.getByText('Accepted', { exact: true }) })
       .locator('dd')
     const before = await accepted.innerText()
-    await post(url, order(2_000))
+    await send(url, order(2_000))
     await expect.poll(() => accepted.innerText()).not.toBe(before)
     await page
       .getByRole('region', { name: 'Busiest sources' })
@@ -62,10 +62,10 @@ test('New source: from a sample to the first event, then an event that it refuse
       webhook,
     )
     await page.getByText('Waiting for an event').waitFor()
-    expect((await post(webhook, sample)).status).toBe(200)
+    expect((await send(webhook, sample)).status).toBe(200)
     await page.getByText('It works').waitFor()
     await page.getByText('"sig_1"').waitFor()
-    await post(webhook, { ...sample, amount: 'three' })
+    await send(webhook, { ...sample, amount: 'three' })
     await page.getByText('An event was refused meanwhile').waitFor()
   }))
 
@@ -156,10 +156,10 @@ test('Events: filters, sort and columns stand in the address, and a row opens wi
 test('Events: live, with a pause', () =>
   at('/events/orders?tab=live', async page => {
     await page.getByText('Connected').waitFor()
-    await post(url, { ...order(0), id: 'live-1' })
+    await send(url, { ...order(0), id: 'live-1' })
     await rows(page).getByText('live-1').first().waitFor()
     await page.getByRole('button', { name: 'Pause' }).click()
-    await post(url, { ...order(0), id: 'live-2' })
+    await send(url, { ...order(0), id: 'live-2' })
     await page.getByText('1 event came meanwhile').waitFor()
     expect(await rows(page).getByText('live-2', { exact: true }).count()).toBe(0)
     await page.getByRole('button', { name: 'Go on' }).click()

@@ -6,8 +6,8 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Browser, Page } from 'playwright-core'
-import type { TestServer } from '../util/server.ts'
-import { openPage, openSignedIn, order, post, serverWithOrders, startBrowser } from './browser.ts'
+import { send, type TestServer } from '../util/server.ts'
+import { openPage, openSignedIn, order, serverWithOrders, startBrowser } from './browser.ts'
 
 const FOLDER = fileURLToPath(new URL('../../../docs/console/', import.meta.url))
 const WIDE = { width: 1280, height: 860 }
@@ -31,7 +31,7 @@ async function main(): Promise<void> {
         uniqueName: name,
         columns: [{ name: 'id', jsonProperty: 'id', type: 'STRING', nullable: true }],
       })
-      await post(url, [{ id: '1' }, { id: '2' }])
+      await send(url, [{ id: '1' }, { id: '2' }])
     }
     const { data } = await server.graphql<{ readonly dataSourceByName: { readonly id: string } }>(
       '{ dataSourceByName(uniqueName: "orders") { id } }',
@@ -70,7 +70,7 @@ async function pagesOf(
   })
   await shot('source', `/sources/${source}`, async page => {
     await page.getByText('Waiting for an event').waitFor()
-    await post(url, order(1))
+    await send(url, order(1))
     await page.getByText('It works').waitFor()
   })
   await shot('source-settings', `/sources/${source}?tab=settings`, page =>
@@ -83,7 +83,7 @@ async function pagesOf(
   })
   await shot('live', '/events/orders?tab=live', async page => {
     await page.getByText('Connected').waitFor()
-    await post(url, [order(3), order(2), order(1)])
+    await send(url, [order(3), order(2), order(1)])
     await page.locator('.grid-row').first().waitFor()
   })
   await shot('rejected', '/rejected', async page => {

@@ -1,8 +1,8 @@
 /** Who sees what in the console: sign-in, sign-out, scopes, and links that lead elsewhere. */
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { TestServer } from '../util/server.ts'
-import { adminOf, openPage, openSignedIn, serverWithOrders, signIn, startBrowser } from './browser.ts'
+import { adminOf, type TestServer } from '../util/server.ts'
+import { openPage, openSignedIn, serverWithOrders, signIn, startBrowser } from './browser.ts'
 
 let browser: Browser
 let server: TestServer
@@ -27,11 +27,11 @@ test('a link to a page leads there after the sign-in, and a reload stays signed 
 test('a wrong secret says so, and keeps the id', async () => {
   const { page } = await openPage(browser)
   await page.goto(server.base)
-  await page.getByLabel('Application id').fill(adminOf(server).clientId)
+  await page.getByLabel('Application id').fill(adminOf(server.dataDir).clientId)
   await page.getByLabel('Secret').fill('wrong'.repeat(8))
   await page.getByRole('button', { name: 'Sign in' }).click()
   await page.getByRole('alert').waitFor()
-  expect(await page.getByLabel('Application id').inputValue()).toBe(adminOf(server).clientId)
+  expect(await page.getByLabel('Application id').inputValue()).toBe(adminOf(server.dataDir).clientId)
 })
 
 test('after a sign-out neither the page nor the button back shows anything', async () => {
@@ -54,7 +54,7 @@ test.each([
 ])('a sign-in with to=%s leads to the overview', async to => {
   const { page, wrong } = await openPage(browser)
   await page.goto(`${server.base}/sign-in?to=${encodeURIComponent(to)}`)
-  await signIn(page, adminOf(server))
+  await signIn(page, adminOf(server.dataDir))
   await page.getByRole('heading', { name: 'Overview' }).waitFor()
   expect(new URL(page.url()).origin).toBe(server.base)
   expect(wrong).toEqual([])

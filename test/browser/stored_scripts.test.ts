@@ -1,8 +1,8 @@
 /** What senders wrote is shown as text: a stored script runs nowhere. */
 import type { Browser } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startServer, type TestServer } from '../util/server.ts'
-import { openSignedIn, post, startBrowser } from './browser.ts'
+import { send, startServer, type TestServer } from '../util/server.ts'
+import { openSignedIn, startBrowser } from './browser.ts'
 
 const SCRIPTS = [
   '<img src=x onerror="window.ran=1">',
@@ -37,9 +37,9 @@ test.each(SCRIPTS)('%s', async script => {
     ],
   })
   const event = { [script]: script, n: 1, list: [script, { [script]: script }], ['__proto__']: script }
-  expect((await post(url, event)).status).toBe(200)
-  await post(url, { ...event, n: script })
-  await post(url, `${script} is no JSON`)
+  expect((await send(url, event)).status).toBe(200)
+  await send(url, { ...event, n: script })
+  await send(url, `${script} is no JSON`)
   await fetch(`${url}?${encodeURIComponent(script)}=1`, {
     method: 'POST',
     headers: { 'content-type': script.replaceAll(/[^\x20-\x7e]/g, '') },
@@ -51,7 +51,7 @@ test.each(SCRIPTS)('%s', async script => {
   await page.goto(`${server.base}/sources`)
   await page.getByRole('link', { name }).first().click()
   await page.getByText('Waiting for an event').waitFor()
-  await post(url, event)
+  await send(url, event)
   await page.getByText('It works').waitFor()
   for (const language of ['JavaScript', 'Python', 'Terraform'])
     await page.getByRole('tab', { name: language }).click()

@@ -1,15 +1,13 @@
 /** Sessions over HTTP: who gets a token, and what no page of another origin can do. */
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startServer, type TestServer } from '../util/server.ts'
+import { adminOf, type Credentials, startServer, type TestServer } from '../util/server.ts'
 
 let server: TestServer
-let admin: { readonly clientId: string; readonly clientSecret: string }
+let admin: Credentials
 
 beforeAll(async () => {
   server = await startServer()
-  admin = JSON.parse(readFileSync(join(server.dataDir, 'admin.json'), 'utf8'))
+  admin = adminOf(server.dataDir)
 })
 afterAll(() => server.stop())
 
@@ -201,7 +199,7 @@ describe('the link of a first start', () => {
 
 test('behind https the cookie is sent by https alone', async () => {
   const other = await startServer({ args: ['--public-url', 'https://weir.example'] })
-  const given = JSON.parse(readFileSync(join(other.dataDir, 'admin.json'), 'utf8'))
+  const given = adminOf(other.dataDir)
   const origin = { origin: 'https://weir.example' }
   expect((await post('/session', given, origin, other.base)).cookie).toMatch(/; Secure$/)
   expect((await post('/session', given, { origin: 'https://weir.example:8443' }, other.base)).status).toBe(

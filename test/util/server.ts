@@ -209,12 +209,19 @@ export function queryProcess(server: Pick<TestServer, 'child'>): number | undefi
   return undefined
 }
 
+export interface Credentials {
+  readonly clientId: string
+  readonly clientSecret: string
+}
+
+/** Those of the first application. */
+export function adminOf(dataDir: string): Credentials {
+  return JSON.parse(readFileSync(join(dataDir, 'admin.json'), 'utf8')) as Credentials
+}
+
 /** The first application's token, with all scopes. */
 export async function fetchToken(base: string, dataDir: string, scope?: string): Promise<string> {
-  const admin = JSON.parse(readFileSync(join(dataDir, 'admin.json'), 'utf8')) as {
-    clientId: string
-    clientSecret: string
-  }
+  const admin = adminOf(dataDir)
   const form = new URLSearchParams({
     grant_type: 'client_credentials',
     client_id: admin.clientId,

@@ -51,24 +51,30 @@ export class DocumentSums {
   withSum({ puts, removes }: Change, txn: number): Change {
     const meta = metaOf(puts) ?? (removes.includes(META) ? undefined : this.#meta)
     if (meta === undefined) return { puts, removes }
-    const sum: Sum = { txn, crc: this.#crcWith({ puts, removes }) }
+    const sum: Sum = { txn, crc: this.#crcAfter(this.#crcsOf({ puts, removes })) }
     return { puts: [...puts.filter(([key]) => key !== META), [META, { ...meta, sum }]], removes }
   }
 
   made({ puts, removes }: Change): void {
-    this.#crc = this.#crcWith({ puts, removes })
-    for (const key of removes) this.#crcs.delete(key)
-    for (const entry of puts) this.#crcs.set(entry[0], crcOf(entry))
+    const changed = this.#crcsOf({ puts, removes })
+    this.#crc = this.#crcAfter(changed)
+    for (const [key, crc] of changed)
+      if (crc === undefined) this.#crcs.delete(key)
+      else this.#crcs.set(key, crc)
     this.#meta = metaOf(puts) ?? (removes.includes(META) ? undefined : this.#meta)
   }
 
-  /** After a change. It costs what the change holds: 20,000 pools have 60,000 documents. */
-  #crcWith({ puts, removes }: Change): number {
-    // The last one counts where a change names a document twice.
-    const changed = new Map<string, number>(removes.map(key => [key, 0]))
+  /** The sums of what a change names. The last one counts where it names a document twice. */
+  #crcsOf({ puts, removes }: Change): ReadonlyMap<string, number | undefined> {
+    const changed = new Map<string, number | undefined>(removes.map(key => [key, undefined]))
     for (const entry of puts) changed.set(entry[0], crcOf(entry))
+    return changed
+  }
+
+  /** It costs what the change holds: 20,000 pools have 60,000 documents. */
+  #crcAfter(changed: ReadonlyMap<string, number | undefined>): number {
     let crc = this.#crc
-    for (const [key, after] of changed) crc = xor(xor(crc, this.#crcs.get(key) ?? 0), after)
+    for (const [key, after] of changed) crc = xor(xor(crc, this.#crcs.get(key) ?? 0), after ?? 0)
     return crc
   }
 }

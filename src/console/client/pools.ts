@@ -50,20 +50,10 @@ export async function listPools(
   return dataPools
 }
 
-/** By id or unique name. Throws ApiError with the code NOT_FOUND. */
+/** By id or unique name: an id of GraphQL finds both. Throws ApiError with the code NOT_FOUND. */
 export async function loadPool(idOrName: string, signal?: AbortSignal): Promise<Pool> {
-  try {
-    return (
-      await ask<{ readonly dataPool: Pool }>(
-        `query ($id: ID!) { dataPool(id: $id) { ${POOL} } }`,
-        { id: idOrName },
-        signal,
-      )
-    ).dataPool
-  } catch {
-    const byName = `query ($name: String!) { dataPoolByName(uniqueName: $name) { ${POOL} } }`
-    return (await ask<{ readonly dataPoolByName: Pool }>(byName, { name: idOrName }, signal)).dataPoolByName
-  }
+  const asked = `query ($id: ID!) { dataPool(id: $id) { ${POOL} } }`
+  return (await ask<{ readonly dataPool: Pool }>(asked, { id: idOrName }, signal)).dataPool
 }
 
 export async function loadRejectedPool(signal?: AbortSignal): Promise<Pool> {

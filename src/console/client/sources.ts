@@ -108,6 +108,17 @@ export async function loadSource(id: string, signal?: AbortSignal): Promise<Sour
   return (await ask<{ readonly dataSource: Source }>(asked, { id }, signal)).dataSource
 }
 
+/** The source of a data pool. Throws ApiError with the code NOT_FOUND. */
+export async function loadSourceOf(poolId: string, signal?: AbortSignal): Promise<Source> {
+  const asked = `query ($id: ID!) { dataPool(id: $id) { dataSource { ${SOURCE} } } }`
+  const { dataPool } = await ask<{ readonly dataPool: { readonly dataSource: Source } }>(
+    asked,
+    { id: poolId },
+    signal,
+  )
+  return dataPool.dataSource
+}
+
 export interface Preset {
   readonly name: string
   readonly title: string

@@ -4,15 +4,14 @@ import { addColumn, loadColumnJob } from '../client/sources.ts'
 import { COLUMN_TYPES } from '../model/columns.ts'
 import { Dialog } from '../ui/dialog.tsx'
 import { Checkbox, Select, TextField } from '../ui/fields.tsx'
-import { useAction, useLoad } from '../ui/load.ts'
+import { useAction } from '../ui/load.ts'
 import { Meter, Note } from '../ui/parts.tsx'
+import { useJob } from './use-job.ts'
 
 export interface Wanted {
   readonly jsonProperty: string
   readonly type: string
 }
-
-const POLL_MS = 500
 
 /** The type of a column that takes this value. */
 export function typeOf(value: unknown): string {
@@ -93,16 +92,7 @@ export function AddColumn({
 }
 
 function Progress({ jobId, columnName, onDone }: { jobId: string; columnName: string; onDone: () => void }) {
-  const [isEnded, setIsEnded] = useState(false)
-  const { data, error } = useLoad(
-    `job ${jobId}`,
-    async signal => {
-      const job = await loadColumnJob(jobId, signal)
-      if (job.status === 'SUCCEEDED' || job.status === 'FAILED') setIsEnded(true)
-      return job
-    },
-    isEnded ? undefined : POLL_MS,
-  )
+  const { data, error } = useJob(jobId, loadColumnJob)
   return (
     <>
       {error !== undefined && <Note kind="bad">{error}</Note>}

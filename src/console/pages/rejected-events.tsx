@@ -1,8 +1,7 @@
 /** The newest events of a reason: what the sender was told, and the place that is to blame. */
 import { useState } from 'preact/hooks'
 import { loadRejected, type Reason, type RejectedEvent, reasonSql } from '../client/rejected.ts'
-import { ask } from '../client/request.ts'
-import { loadSource } from '../client/sources.ts'
+import { loadSourceOf } from '../client/sources.ts'
 import { JsonTree } from '../ui/json-tree.tsx'
 import { useLoad } from '../ui/load.ts'
 import { Code, Note, Show, Time } from '../ui/parts.tsx'
@@ -15,13 +14,7 @@ const SHOWN = 20
 /** The properties by column; empty where the application may not read the pool's source. */
 async function loadProperties(poolId: string, signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
   try {
-    const asked = 'query ($id: ID!) { dataPool(id: $id) { dataSource { id } } }'
-    const { dataPool } = await ask<{ readonly dataPool: { readonly dataSource: { readonly id: string } } }>(
-      asked,
-      { id: poolId },
-      signal,
-    )
-    const source = await loadSource(dataPool.dataSource.id, signal)
+    const source = await loadSourceOf(poolId, signal)
     return new Map(
       (source.connectionSettings.columns ?? []).map(column => [column.name, column.jsonProperty]),
     )

@@ -4,17 +4,15 @@
  */
 import { useState } from 'preact/hooks'
 import { loadReplay, type ReplayJob, replay } from '../client/rejected.ts'
-import { ask } from '../client/request.ts'
-import { createSource, keepDays, loadSource, type SourceColumn } from '../client/sources.ts'
+import { createSource, keepDays, loadSource, loadSourceOf, type SourceColumn } from '../client/sources.ts'
 import { count } from '../model/format.ts'
 import { Dialog } from '../ui/dialog.tsx'
 import { Select, TextField } from '../ui/fields.tsx'
-import { useAction, useLoad } from '../ui/load.ts'
+import { useAction } from '../ui/load.ts'
 import { Meter, Note } from '../ui/parts.tsx'
 import type { Where } from './rejected.tsx'
 import { toEvents, toSource } from './routes.ts'
-
-const POLL_MS = 500
+import { useJob } from './use-job.ts'
 
 interface Started {
   readonly jobId: string
@@ -127,11 +125,7 @@ async function createMended(
   column: string,
   mend: Exclude<Mend, 'none'>,
 ): Promise<string> {
-  const { dataPool } = await ask<{ readonly dataPool: { readonly dataSource: { readonly id: string } } }>(
-    'query ($id: ID!) { dataPool(id: $id) { dataSource { id } } }',
-    { id: poolId },
-  )
-  const { connectionSettings: settings, dataPools } = await loadSource(dataPool.dataSource.id)
+  const { connectionSettings: settings, dataPools } = await loadSourceOf(poolId)
   if (settings.__typename !== 'WebhookConnectionSettings' || settings.tableSettings?.engine != null)
     throw new Error('This source has settings that cannot be copied here: create the new one with the API.')
   const { timestamp, uniqueId, basicAuth, accept, signature, preset, verifyToken } = settings
@@ -155,16 +149,7 @@ async function createMended(
 }
 
 function Progress({ started: { jobId, into, sourceId } }: { started: Started }) {
-  const [isEnded, setIsEnded] = useState(false)
-  const { data, error } = useLoad(
-    `replay ${jobId}`,
-    async signal => {
-      const job = await loadReplay(jobId, signal)
-      if (job.status === 'SUCCEEDED' || job.status === 'FAILED') setIsEnded(true)
-      return job
-    },
-    isEnded ? undefined : POLL_MS,
-  )
+  const { data, error, isEnded } = useJob(jobId, loadReplay)
   if (error !== undefined) return <Note kind="bad">{error}</Note>
   if (data === undefined || !isEnded)
     return <Meter value={data?.progress ?? 0} label="Progress of the replay" />
