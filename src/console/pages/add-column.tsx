@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import { addColumn, loadColumnJob } from '../client/sources.ts'
 import { COLUMN_TYPES } from '../model/columns.ts'
 import { Dialog } from '../ui/dialog.tsx'
-import { Checkbox, Select, TextField } from '../ui/fields.tsx'
+import { Checkbox, Form, Select, TextField } from '../ui/fields.tsx'
 import { useAction } from '../ui/load.ts'
 import { Meter, Note } from '../ui/parts.tsx'
 import { useJob } from './use-job.ts'
@@ -52,13 +52,7 @@ export function AddColumn({
   return (
     <Dialog title="Add a column" onClose={onClose}>
       {jobId === undefined ? (
-        <form
-          class="form"
-          onSubmit={event => {
-            event.preventDefault()
-            run()
-          }}
-        >
+        <Form class="form" onSubmit={run}>
           <p class="hint">
             Records that are there already get null in it. Events that come from now on fill it.
           </p>
@@ -83,7 +77,7 @@ export function AddColumn({
               {isRunning ? 'Adding…' : 'Add column'}
             </button>
           </div>
-        </form>
+        </Form>
       ) : (
         <Progress jobId={jobId} columnName={columnName} onDone={onDone} />
       )}

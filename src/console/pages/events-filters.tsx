@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks'
 import type { PoolColumn, TimeRange } from '../client/pools.ts'
 import { type Filter, OPERATORS, type Operator, takesValue } from '../model/columns.ts'
-import { Checkbox, Select, TextField } from '../ui/fields.tsx'
+import { Checkbox, Form, Select, TextField } from '../ui/fields.tsx'
 
 interface Range {
   readonly text: string
@@ -45,13 +45,7 @@ export function FilterBar({
     setValue('')
   }
   return (
-    <form
-      class="filters"
-      onSubmit={event => {
-        event.preventDefault()
-        add()
-      }}
-    >
+    <Form class="filters" onSubmit={add}>
       <Select
         label="Time range"
         value={range}
@@ -89,7 +83,7 @@ export function FilterBar({
           ))}
         </ul>
       )}
-    </form>
+    </Form>
   )
 }
 

@@ -9,7 +9,7 @@ import {
   type Preset,
 } from '../client/sources.ts'
 import { plural } from '../model/format.ts'
-import { Checkbox, Select, TextArea, TextField } from '../ui/fields.tsx'
+import { Checkbox, Form, Select, TextArea, TextField } from '../ui/fields.tsx'
 import { useAction, useLoad } from '../ui/load.ts'
 import { Heading, Note, Show } from '../ui/parts.tsx'
 import { Tabs } from '../ui/tabs.tsx'
@@ -86,13 +86,7 @@ function FromSample({ onBegin }: { onBegin: (begun: Begun) => void }) {
     })
   })
   return (
-    <form
-      class="form"
-      onSubmit={event => {
-        event.preventDefault()
-        run()
-      }}
-    >
+    <Form class="form" onSubmit={run}>
       <TextArea
         label="Sample events"
         hint="One event, an array, or one event after the other. Several show which properties may be absent."
@@ -111,7 +105,7 @@ function FromSample({ onBegin }: { onBegin: (begun: Begun) => void }) {
           </button>
         )}
       </div>
-    </form>
+    </Form>
   )
 }
 
@@ -161,13 +155,7 @@ function Rest({ begun, onChange }: { begun: Begun; onChange: (draft: Draft) => v
     route(`${toSource(id)}?tab=connect`)
   })
   return (
-    <form
-      class="form wide"
-      onSubmit={event => {
-        event.preventDefault()
-        run()
-      }}
-    >
+    <Form class="form wide" onSubmit={run}>
       <h2>Columns and key</h2>
       {note !== undefined && <p class="hint lines">{note}</p>}
       <p class="hint">
@@ -208,7 +196,7 @@ function Rest({ begun, onChange }: { begun: Begun; onChange: (draft: Draft) => v
           {isRunning ? 'Creating…' : 'Create source'}
         </button>
       </div>
-    </form>
+    </Form>
   )
 }
 

@@ -7,7 +7,7 @@ import { loadReplay, type ReplayJob, replay } from '../client/rejected.ts'
 import { createSource, keepDays, loadSource, loadSourceOf, type SourceColumn } from '../client/sources.ts'
 import { count } from '../model/format.ts'
 import { Dialog } from '../ui/dialog.tsx'
-import { Select, TextField } from '../ui/fields.tsx'
+import { Form, Select, TextField } from '../ui/fields.tsx'
 import { useAction } from '../ui/load.ts'
 import { Meter, Note } from '../ui/parts.tsx'
 import type { Where } from './rejected.tsx'
@@ -88,13 +88,7 @@ function Begin({
         ]),
   ]
   return (
-    <form
-      class="form"
-      onSubmit={event => {
-        event.preventDefault()
-        run()
-      }}
-    >
+    <Form class="form" onSubmit={run}>
       <Select label="Where" value={mend} options={options} onChoose={value => setMend(value as Mend)} />
       {mend !== 'none' && (
         <>
@@ -111,7 +105,7 @@ function Begin({
           {isRunning ? 'Starting…' : 'Take in again'}
         </button>
       </div>
-    </form>
+    </Form>
   )
 }
 

@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks'
 import { messageOf } from '../client/api-error.ts'
 import { signIn } from '../client/session.ts'
-import { TextField } from '../ui/fields.tsx'
+import { Form, TextField } from '../ui/fields.tsx'
 import { useAction } from '../ui/load.ts'
 import { Heading, Note } from '../ui/parts.tsx'
 
@@ -22,13 +22,7 @@ export function SignIn() {
   return (
     <main class="sign-in">
       <Heading title="Sign in to Weir" />
-      <form
-        class="form"
-        onSubmit={event => {
-          event.preventDefault()
-          run()
-        }}
-      >
+      <Form class="form" onSubmit={run}>
         {problem !== undefined && <Note kind="bad">{problem}</Note>}
         <TextField
           label="Application id"
@@ -52,7 +46,7 @@ export function SignIn() {
             {isRunning ? 'Signing in…' : 'Sign in'}
           </button>
         </div>
-      </form>
+      </Form>
     </main>
   )
 }

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks'
 import { modifySource, type Source as SourceData } from '../client/sources.ts'
 import { ConfirmDialog } from '../ui/dialog.tsx'
-import { Checkbox, Select, TextArea, TextField } from '../ui/fields.tsx'
+import { Checkbox, Form, Select, TextArea, TextField } from '../ui/fields.tsx'
 import { useAction } from '../ui/load.ts'
 import { Badge, Note } from '../ui/parts.tsx'
 
@@ -17,10 +17,9 @@ export function Credentials({ source, onChange }: { source: SourceData; onChange
     onChange()
   })
   return (
-    <form
+    <Form
       class="form"
-      onSubmit={event => {
-        event.preventDefault()
+      onSubmit={() => {
         save.run({ basicAuth: { username, password } })
       }}
     >
@@ -66,7 +65,7 @@ export function Credentials({ source, onChange }: { source: SourceData; onChange
           <p>The password is forgotten. Whoever knows the URL may post from then on.</p>
         </ConfirmDialog>
       )}
-    </form>
+    </Form>
   )
 }
 
@@ -126,10 +125,9 @@ export function SignatureForm({ source, onChange }: { source: SourceData; onChan
     .filter(line => line !== '')
   const schemes = SCHEMES.includes(scheme) ? SCHEMES : [scheme, ...SCHEMES]
   return (
-    <form
+    <Form
       class="form"
-      onSubmit={event => {
-        event.preventDefault()
+      onSubmit={() => {
         save.run({ signature: { scheme, secrets: lines } })
       }}
     >
@@ -169,7 +167,7 @@ export function SignatureForm({ source, onChange }: { source: SourceData; onChan
           <p>The secrets are forgotten, and requests need no signature from then on.</p>
         </ConfirmDialog>
       )}
-    </form>
+    </Form>
   )
 }
 

@@ -10,7 +10,7 @@ import {
 } from '../client/sources.ts'
 import { count } from '../model/format.ts'
 import { ConfirmDialog, DeleteDialog } from '../ui/dialog.tsx'
-import { Select, TextField } from '../ui/fields.tsx'
+import { Form, Select, TextField } from '../ui/fields.tsx'
 import { useAction, useLoad } from '../ui/load.ts'
 import { Empty, Heading, Note, Show, Time } from '../ui/parts.tsx'
 import { Tabs } from '../ui/tabs.tsx'
@@ -167,10 +167,9 @@ function General({ source, onChange }: { source: SourceData; onChange: () => voi
     onChange()
   })
   return (
-    <form
+    <Form
       class="form"
-      onSubmit={event => {
-        event.preventDefault()
+      onSubmit={() => {
         if (isShorter) setIsShortening(true)
         else run()
       }}
@@ -208,7 +207,7 @@ function General({ source, onChange }: { source: SourceData; onChange: () => voi
           </p>
         </ConfirmDialog>
       )}
-    </form>
+    </Form>
   )
 }
 

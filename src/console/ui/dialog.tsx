@@ -1,7 +1,7 @@
 /** Dialogs: the browser's own, which keeps the keyboard inside and gives it back at the end. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
-import { TextField } from './fields.tsx'
+import { Form, TextField } from './fields.tsx'
 import { useAction } from './load.ts'
 import { Note } from './parts.tsx'
 
@@ -48,10 +48,9 @@ export function DeleteDialog({
   const { run, isRunning, error } = useAction(onDelete)
   return (
     <Dialog title={`Delete ${what}`} onClose={onClose}>
-      <form
+      <Form
         class="form"
-        onSubmit={event => {
-          event.preventDefault()
+        onSubmit={() => {
           if (typed === name) run()
         }}
       >
@@ -63,7 +62,7 @@ export function DeleteDialog({
             {isRunning ? 'Deleting…' : 'Delete'}
           </button>
         </div>
-      </form>
+      </Form>
     </Dialog>
   )
 }

@@ -2,6 +2,29 @@
 import type { ComponentChildren } from 'preact'
 import { useId } from 'preact/hooks'
 
+/** A form that stays on its page. */
+export function Form({
+  class: name,
+  onSubmit,
+  children,
+}: {
+  class: string
+  onSubmit: () => void
+  children: ComponentChildren
+}) {
+  return (
+    <form
+      class={name}
+      onSubmit={event => {
+        event.preventDefault()
+        onSubmit()
+      }}
+    >
+      {children}
+    </form>
+  )
+}
+
 interface FieldProps {
   readonly label: string
   readonly hint?: string | undefined
