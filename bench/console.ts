@@ -10,7 +10,7 @@
  * would take the cores themselves.
  */
 import type { Browser, Page } from 'playwright-core'
-import { openPage, openSignedIn, signIn, startBrowser } from '../test/browser/browser.ts'
+import { CHROMIUM, openPage, openSignedIn, signIn, startBrowser } from '../test/browser/browser.ts'
 import { adminOf, fetchToken, type TestServer } from '../test/util/server.ts'
 import { BATCH_EVENTS } from './events.ts'
 import { type LoadResult, runLoad } from './load.ts'
@@ -39,16 +39,21 @@ export async function benchConsole(options: ConsoleOptions): Promise<void> {
   print(`console: ${rows} rows, ${CONSOLES} consoles, ${seconds} s, ${pairs} pairs`)
   const server = await startWeir()
   try {
-    const browser = await startBrowser()
-    try {
-      await firstPage(browser, server)
-      await scrolling(browser, server, rows)
-    } finally {
-      await browser.close()
-    }
+    if (CHROMIUM === undefined) print('no Chromium: the pages are left out')
+    else await pages(server, rows)
     await consoles(server, seconds, pairs)
   } finally {
     await server.stop()
+  }
+}
+
+async function pages(server: TestServer, rows: number): Promise<void> {
+  const browser = await startBrowser()
+  try {
+    await firstPage(browser, server)
+    await scrolling(browser, server, rows)
+  } finally {
+    await browser.close()
   }
 }
 

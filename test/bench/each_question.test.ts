@@ -43,6 +43,14 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /verdict +rows and sum equal the model/,
     ],
   },
+  console: {
+    args: '--seconds 0.5 --pairs 1 --rows 1000'.split(' '),
+    prints: [
+      /^no Chromium|^ +first page +\S+, goal /m,
+      /^no Chromium|^ +scrolling, 1000 rows +\d+ frames\/s, /m,
+      /^ +single events, ratio +[\d.]+ ×, goal /m,
+    ],
+  },
   container: {
     args: '--seconds 1'.split(' '),
     prints: [

@@ -89,7 +89,7 @@ async function makeTree(cxx) {
   for (const folder of ['dist/native', 'objects', 'reports'])
     mkdirSync(join(tree, folder), { recursive: true })
   copyFileSync(join(root, 'package.json'), join(tree, 'package.json'))
-  for (const folder of ['src', 'workers', 'test']) {
+  for (const folder of ['src', 'workers', 'test', 'console']) {
     const { status, stderr } = spawnSync('cp', ['-a', join(root, 'dist', folder), join(tree, 'dist', folder)])
     if (status !== 0) throw new Error(stderr.toString())
   }
