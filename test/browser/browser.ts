@@ -4,8 +4,8 @@ import { type Browser, type BrowserContextOptions, chromium, type Page } from 'p
 import { adminOf, type Credentials, send, startServer, type TestServer } from '../util/server.ts'
 
 /** Where one is. Undefined on a machine without it. */
-export const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(path =>
-  existsSync(path),
+export const CHROMIUM = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(
+  path => existsSync(path),
 )
 
 /** Rejects where there is no Chromium. */
