@@ -85,6 +85,9 @@ const LONGEST = [
 /** They start no server and no process: files of a folder share a worker. */
 const PURE = ['format/', 'parse/', 'log/', 'catalog/', 'query/expression/']
 
+/** Pure, but it needs memory of WebAssembly that other files of a worker may have used up. */
+const ALONE = ['parse/sender/zstd_bodies']
+
 const files = names => names.map(name => `dist/test/${name}${name.endsWith('/') ? '**/*' : ''}.test.js`)
 const ALL = ['dist/test/**/*.test.js']
 
@@ -144,7 +147,17 @@ export default defineConfig(({ mode }) => {
       ],
       projects: [
         project('real', { env, include, exclude: isPure ? [...exclude, ...files(PURE)] : exclude }),
-        ...(isPure ? [project('pure', { env, include: files(PURE), exclude, isolate: false })] : []),
+        ...(isPure
+          ? [
+              project('alone', { env, include: files(ALONE), exclude }),
+              project('pure', {
+                env,
+                include: files(PURE),
+                exclude: [...exclude, ...files(ALONE)],
+                isolate: false,
+              }),
+            ]
+          : []),
       ],
     },
   }

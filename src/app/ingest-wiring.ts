@@ -65,7 +65,7 @@ export function wireIngest({ catalog, commit, received, append, webhookUrl }: In
         secretUntilMs: () => catalog.handshakeUntilMs(found.source.id),
       })
       const target = targetOf(ingestPool(found.pool), schema.key, found, received.of(number), sender)
-      targets.set(number, { ...found, target })
+      targets.set(number, { pool: found.pool, source: found.source, target })
       return target
     },
     rejectedTarget: rejectedTarget(catalog, received, ingestPool),

@@ -249,8 +249,10 @@ export class Commit {
     }
   }
 
-  #enqueue(append: Omit<Waiting, 'resolve' | 'reject'>): Promise<void> {
-    return new Promise((resolve, reject) => this.#push({ ...append, resolve, reject }))
+  #enqueue({ firstSequence, spans, records, bytes }: Omit<Waiting, 'resolve' | 'reject'>): Promise<void> {
+    return new Promise((resolve, reject) =>
+      this.#push({ firstSequence, spans, records, bytes, resolve, reject }),
+    )
   }
 
   #enqueueSync(): Promise<void> {

@@ -23,9 +23,9 @@ export interface ParseTaskGroup {
    * The shared clock of the pool (util/clock.ts), where the requests have FLAG.rises: the worker
    * reserves a value for each accepted event. Absent in a replay: the log has the values.
    */
-  readonly clock?: SharedArrayBuffer
+  readonly clock?: SharedArrayBuffer | undefined
   /** Absent where the refused events of the group are not kept. */
-  readonly rejected?: RejectedGrant
+  readonly rejected?: RejectedGrant | undefined
 }
 
 /** A task for a parse worker. */
@@ -35,11 +35,11 @@ export interface ParseTask {
   readonly table: Float64Array
   readonly groups: readonly ParseTaskGroup[]
   /** By request, for those with FLAG.received: how the bytes of its body become a document. */
-  readonly received?: ReadonlyMap<number, Received>
+  readonly received?: ReadonlyMap<number, Received> | undefined
   /** Memory for the batches that the task will probably make. The worker owns it now. */
   readonly buffers?: readonly SharedArrayBuffer[]
   /** The bodies come from the log: no record headers are written. */
-  readonly isReplay?: boolean
+  readonly isReplay?: boolean | undefined
 }
 
 /** Rows of some requests of one group, in the requests' order. */
@@ -52,7 +52,7 @@ export interface ParsedBatch {
    * Received-at in µs of the first event of each of `requests`, where the worker reserved it; each
    * later event has 1 µs more.
    */
-  readonly receivedAtUs?: Float64Array
+  readonly receivedAtUs?: Float64Array | undefined
 }
 
 /** The answer to a task. */

@@ -48,6 +48,10 @@ export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers) {
     maxQueue: max,
     workerData,
   })
+  const withBuffers = (task: ParseTask): ParseTask => {
+    const { slab, table, groups, received, isReplay } = task
+    return { slab, table, groups, received, buffers: buffers.forTask(task), isReplay }
+  }
   let running = 0
   let onRoom = () => {}
   let runHere: ReturnType<typeof createTaskRunner> | undefined
@@ -58,7 +62,7 @@ export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers) {
       assert(running < max, 'a parse task is handed over only while there is room')
       running += 1
       try {
-        const result = await pool.run({ ...task, buffers: buffers.forTask(task) })
+        const result = await pool.run(withBuffers(task))
         buffers.takeBack(task, result)
         return result
       } finally {
@@ -69,7 +73,7 @@ export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers) {
     /** Runs a task in the caller's thread, without the time of a hand-over (some 90 µs). */
     parseHere(task: ParseTask): ParseResult {
       runHere ??= createTaskRunner(kernel)
-      const result = runHere({ ...task, buffers: buffers.forTask(task) })
+      const result = runHere(withBuffers(task))
       buffers.takeBack(task, result)
       return result
     },

@@ -79,7 +79,7 @@ export function createTaskRunner(kernel: KernelChoice): TaskRunner {
   }
   return (task, unzstd) => {
     given = [...(task.buffers ?? [])]
-    return { ...new TaskRun(task, unzstd).run(kernelsOf), unusedBuffers: given }
+    return new TaskRun(task, unzstd).run(kernelsOf, given)
   }
 }
 
@@ -117,7 +117,8 @@ class TaskRun {
     this.#recordBytes = new Int32Array(requests)
   }
 
-  run(kernelsOf: (group: ParseTaskGroup) => GroupKernels): ParseResult {
+  /** @param given the task's buffers, without those that become batches */
+  run(kernelsOf: (group: ParseTaskGroup) => GroupKernels, given: readonly SharedArrayBuffer[]): ParseResult {
     const { groups, isReplay } = this.#task
     for (const group of groups) {
       const kernels = kernelsOf(group)
@@ -147,6 +148,7 @@ class TaskRun {
       ownRecords: this.#ownRecords,
       bits,
       early: this.#early,
+      unusedBuffers: given,
     }
   }
 
@@ -244,7 +246,8 @@ class TaskRun {
       if (outcomes[index * OUTCOME_WORDS + OUTCOME.accepted]! > 0) accepted.push(first + index)
     for (let at = 0; at < errors.length; at += ERROR_WORDS)
       this.#errors.push(first + errors[at]!, errors[at + 1]!, errors[at + 2]!, errors[at + 3]!)
-    if (accepted.length > 0) this.#batches.push({ batch, requests: Int32Array.from(accepted) })
+    if (accepted.length > 0)
+      this.#batches.push({ batch, requests: Int32Array.from(accepted), receivedAtUs: undefined })
   }
 
   #collectRejected(group: ParseTaskGroup, errors: Int32Array, schema: PoolSchema): RejectedRows | undefined {
@@ -295,9 +298,11 @@ class TaskRun {
       from += rows
     }
     if (clock === undefined) return parsed
+    const { batch, requests } = parsed
     return {
-      ...parsed,
-      receivedAtUs: Float64Array.from(parsed.requests, request => table[receivedAt(request)]!),
+      batch,
+      requests,
+      receivedAtUs: Float64Array.from(requests, request => table[receivedAt(request)]!),
     }
   }
 

@@ -35,9 +35,9 @@ describe('creation', () => {
     expect(source.webhook?.webhookId ?? '').toMatch(/^WHK[0-9A-HJKMNP-TV-Z]{26}$/)
     expect([pool.uniqueName, source.uniqueName]).toEqual(['orders', 'orders'])
     expect(catalog.byWebhookId(source.webhook?.webhookId ?? '')).toEqual({ pool, source })
-    expect(catalog.read.pools.byName('orders')).toBe(pool)
-    expect(catalog.poolByNumber(pool.number)).toBe(pool)
-    expect(catalog.read.sources.byName('orders')).toBe(source)
+    expect(catalog.read.pools.byName('orders')).toEqual(pool)
+    expect(catalog.poolByNumber(pool.number)).toEqual(pool)
+    expect(catalog.read.sources.byName('orders')).toEqual(source)
     expect(catalog.byWebhookId('constructor')).toBeUndefined()
     expect(pool.createdBy).toBe('APP1')
   })
@@ -89,8 +89,8 @@ describe('creation', () => {
       })
     const uniqueName = 'DPO06A68AAFD9SQZ8NC43JGKBGQMC'
     const { pool } = created(await catalog.change(createWebhookSource({ uniqueName }, 'APP1')))
-    expect(catalog.read.pools.find(uniqueName)).toBe(pool)
-    expect(catalog.read.pools.find(pool.id)).toBe(pool)
+    expect(catalog.read.pools.find(uniqueName)).toEqual(pool)
+    expect(catalog.read.pools.find(pool.id)).toEqual(pool)
     expect(catalog.pool(uniqueName)).toBeUndefined()
   })
 

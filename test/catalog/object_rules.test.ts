@@ -76,7 +76,7 @@ describe('metrics', () => {
   test('keep what a change does not give', async () => {
     const metric = good(await make({ filterSql: 'amount > 1', dimensions: ['name'], description: 'd' }))
     const change = { uniqueName: '', description: null, filterSql: null, dimensions: null, filters: null }
-    expect(await catalog.change(modifyMetric({ id: metric.id }, change, 'you'))).toBe(metric)
+    expect(await catalog.change(modifyMetric({ id: metric.id }, change, 'you'))).toEqual(metric)
     const named = await catalog.change(modifyMetric({ id: metric.id }, { uniqueName: 'n' }, 'you'))
     expect(named).toMatchObject({ uniqueName: 'n', filterSql: 'amount > 1', modifiedBy: 'you' })
   })

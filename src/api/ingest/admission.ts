@@ -31,9 +31,9 @@ export interface Admission {
   readonly kind: RequestKind
   readonly allOrNothing: boolean
   /** Absent for plain JSON of an unsigned source. */
-  readonly received?: Received
+  readonly received?: Received | undefined
   /** The context of the request (parse/kernel.ts); absent where no column reads it. */
-  readonly context?: Uint8Array
+  readonly context?: Uint8Array | undefined
   /** `Prefer: return=minimal`. */
   readonly minimal: boolean
   /** Pages of any origin may read the answer. */
@@ -122,7 +122,8 @@ function admitTo(
   // The context stands before the body in its slab, and counts as a part of it.
   if (declaredBytes > BODY_BYTES_MAX - (read.context?.byteLength ?? 0)) return tooLarge()
   const minimal = prefersMinimal(head.header('prefer'))
-  return { target, kind, allOrNothing, minimal, cors, declaredBytes, ...read }
+  const { received, context } = read
+  return { target, kind, allOrNothing, received, context, minimal, cors, declaredBytes }
 }
 
 /** The statuses of refusals that are kept as rejected events: what a sender would have to mend. */

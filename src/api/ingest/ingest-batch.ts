@@ -81,7 +81,9 @@ export function takeBatch(slab: Slab<IngestRequest>, grant: Grant): Batch | unde
   slab.readyBytes -= bytes
   slab.readyParsedBytes -= parsedBytesMax
   slab.ready = [...paused, ...ready.splice(count)]
-  return { ...batchOf(slab.memory, ready, grant), parsedBytesMax, isSmall: !slab.large }
+  const made = tableOf(slab.memory, ready, grant)
+  const { task, requests, groupOf, pools, order } = made
+  return { task, requests, groupOf, pools, order, parsedBytesMax, isSmall: !slab.large }
 }
 
 function isPaused({ admission }: IngestRequest): boolean {
@@ -121,7 +123,7 @@ function weighAgain(slab: Slab<IngestRequest>, request: IngestRequest): void {
   slab.readyParsedBytes += request.parsedBytesMax
 }
 
-function batchOf(slab: SharedArrayBuffer, taken: readonly IngestRequest[], grant: Grant) {
+function tableOf(slab: SharedArrayBuffer, taken: readonly IngestRequest[], grant: Grant) {
   const lists = group(taken)
   const requests: IngestRequest[] = []
   const order = new Uint16Array(taken.length)
@@ -144,7 +146,7 @@ function batchOf(slab: SharedArrayBuffer, taken: readonly IngestRequest[], grant
     groups.push(groupFor(requests[from]!, from, requests.length, grant))
     pools.push(requests[from]!.admission.target.pool)
   }
-  const task = received.size === 0 ? { slab, table, groups } : { slab, table, groups, received }
+  const task = { slab, table, groups, received: received.size === 0 ? undefined : received }
   return { task, requests, groupOf, pools, order }
 }
 
@@ -171,11 +173,17 @@ function group(taken: readonly IngestRequest[]): number[][] {
 function groupFor(request: IngestRequest, from: number, to: number, grant: Grant): ParseTaskGroup {
   const { target, kind } = request.admission
   const { version, bytes } = target.pool.schema
-  const group = { kind, pool: target.pool.number, version, schema: bytes, from, to }
-  const clock = eventClockOf(request)
-  // A DELETE that was refused deletes nothing later either: nobody would take it in again.
-  const rejected = kind === 'post' ? grant(target) : undefined
-  return { ...group, ...(clock && { clock }), ...(rejected && { rejected }) }
+  return {
+    kind,
+    pool: target.pool.number,
+    version,
+    schema: bytes,
+    from,
+    to,
+    clock: eventClockOf(request),
+    // A DELETE that was refused deletes nothing later either: nobody would take it in again.
+    rejected: kind === 'post' ? grant(target) : undefined,
+  }
 }
 
 /** Gives each accepted event of a POST a received-at. A DELETE brings the one that it means. */
