@@ -1,7 +1,7 @@
 /**
  * Question: what does each attack of test/abuse do to another client's acks and to the server's
- * memory? `--server` names the folder of another checkout that was set up, such as an older
- * commit's.
+ * memory, and how long did the main thread keep its event loop, before and during it? `--server`
+ * names the folder of another checkout that was set up, such as an older commit's.
  */
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -39,7 +39,20 @@ export async function benchAbuse(options: AbuseOptions): Promise<void> {
       `--only ${options.only}: no attack has this in its name:\n${ATTACKS.map(one => one.name).join('\n')}`,
     )
   print(`server: ${main}; goals: ${GOALS}`)
-  print(row('attack', 'http', 'calm ms', 'worst ms', 'failed', 'MiB more', 'opened', 'closed', 'probes'))
+  print(
+    row(
+      'attack',
+      'http',
+      'calm ms',
+      'worst ms',
+      'loop ms',
+      'failed',
+      'MiB more',
+      'opened',
+      'closed',
+      'probes',
+    ),
+  )
   for (const attack of attacks)
     for (const frontEnd of wanted === undefined ? all : [wanted])
       await one(attack, frontEnd, { main, all, seconds })
@@ -72,6 +85,7 @@ function line(attack: Attack, frontEnd: FrontEnd, outcome: Outcome): string {
     frontEnd,
     outcome.calmMs.toFixed(0),
     outcome.worstMs.toFixed(0),
+    `${outcome.calmLoopMs.toFixed(0)}, ${outcome.worstLoopMs.toFixed(0)}`,
     failed.length === 0 ? `0 of ${outcome.requests}` : failed.join(' '),
     outcome.growthMiB.toFixed(0),
     String(outcome.opened),
@@ -83,7 +97,7 @@ function line(attack: Attack, frontEnd: FrontEnd, outcome: Outcome): string {
   return figures + more.join('')
 }
 
-const WIDTHS = [42, 5, 8, 9, 14, 9, 7, 7, 16]
+const WIDTHS = [42, 5, 8, 9, 9, 14, 9, 7, 7, 16]
 
 function row(...cells: readonly string[]): string {
   return cells.map((cell, at) => (at === 0 ? cell.padEnd(WIDTHS[0]!) : cell.padStart(WIDTHS[at]!))).join(' ')

@@ -43,10 +43,18 @@ function graphql(name: string, body: (target: Target) => string): Attack {
   })
 }
 
+/** A body to a webhook, which may be parsed on the main thread where it is small. */
+function webhook(name: string, body: string): Attack {
+  return repeated(name, async ({ path }) => requestOf(path, [JSON_TYPE], body))
+}
+
 const COUNTER = 'query ($input: CounterInput!) { counter(input: $input) { value } }'
 
 const many = (count: number, one: (index: number) => string): string =>
   Array.from({ length: count }, (_, index) => one(index)).join(' ')
+
+/** A number between two doubles, which takes most digits to be rounded. */
+const halfway = (index: number): string => `${9_007_199_254_740_993n + 2n * BigInt(index)}.5,`
 
 export const MAIN_THREAD_ATTACKS: readonly Attack[] = [
   repeated('a megabyte of form fields to the token route', async () =>
@@ -92,4 +100,11 @@ export const MAIN_THREAD_ATTACKS: readonly Attack[] = [
     const authorization = `Authorization: Basic ${' '.repeat(60_000)}!`
     return requestOf(new URL(pool.url).pathname, [JSON_TYPE, authorization], '{}')
   }),
+  webhook('bad bodies to a webhook', '{"id":"a","amount":}'),
+  webhook('numbers of 8,000 digits to a webhook', `{"id":"a","amount":${'9'.repeat(8_000)}}`),
+  webhook('1,000 numbers near halves to a webhook', `{"id":"a","b":[${many(999, halfway)}0]}`),
+  webhook('4,000 nested arrays to a webhook', `{"id":"a","b":${'['.repeat(4_000)}${']'.repeat(4_000)}}`),
+  webhook('2,000 keys of one name to a webhook', `{${'"id":"a",'.repeat(2_000)}"id":"b"}`),
+  webhook('texts of escapes to a webhook', `{"id":"${'\\u0041'.repeat(1_300)}"}`),
+  webhook('a megabyte to a webhook', `{"id":"${'a'.repeat(MIB - 100)}"}`),
 ]

@@ -26,6 +26,9 @@ export interface Outcome {
   readonly calmMs: number
   /** The slowest ack during the attack and right after it. */
   readonly worstMs: number
+  /** The longest delay of the server's event loop in the same times. */
+  readonly calmLoopMs: number
+  readonly worstLoopMs: number
   readonly requests: number
   /** The producer's requests that got no 200, by status. 0 counts closed connections. */
   readonly failed: Readonly<Record<string, number>>
@@ -98,9 +101,11 @@ export class AttackServer {
     try {
       await attack.prepare?.(attacked)
       await this.#producer.window()
+      await this.#loopMs()
       await sleep(this.#calmSeconds * 1000)
       this.#calmSeconds = CALM_SECONDS_LATER
       const calm = await this.#producer.window()
+      const calmLoopMs = await this.#loopMs()
       const probes = { count: 0, failed: [] as string[] }
       const probing = attack.probe === undefined ? undefined : probe(attack, attacked, probes)
       const timer = setTimeout(() => attacked.end(), seconds * 1000)
@@ -111,9 +116,12 @@ export class AttackServer {
       await Promise.all([running, probing])
       await sleep(AFTER_SECONDS * 1000)
       const during = await this.#producer.window()
+      const worstLoopMs = await this.#loopMs()
       return {
         calmMs: calm.worstMs,
         worstMs: during.worstMs,
+        calmLoopMs,
+        worstLoopMs,
         requests: during.requests,
         failed: during.failed,
         growthMiB: during.peakMiB - during.firstMiB,
@@ -125,6 +133,18 @@ export class AttackServer {
       }
     } finally {
       attacked.end()
+    }
+  }
+
+  /** The longest delay since this was last asked; NaN where no page of metrics came. */
+  async #loopMs(): Promise<number> {
+    try {
+      const page = await (
+        await fetch(`${this.#server.base}/metrics`, { signal: AbortSignal.timeout(PROBE_MS_MAX) })
+      ).text()
+      return 1000 * Number(/^weir_event_loop_delay_seconds\{quantile="1"\} (\S+)$/m.exec(page)?.[1])
+    } catch {
+      return Number.NaN // the attack holds the server, or ended it
     }
   }
 
