@@ -2,6 +2,7 @@
  * Question: how soon is the console there, does its grid scroll, and what do ten open consoles cost
  * ingest?
  *
+ *   walks        clicks and seconds of a new user, and of somebody whose event was refused
  *   first page   bytes as sent, first paint and first contents, in Chromium on this machine
  *   scrolling    time from frame to frame while the wheel goes over 100,000 rows
  *   consoles     full batches and single events with ten consoles open, against none, in turn
@@ -12,6 +13,7 @@
 import type { Browser, Page } from 'playwright-core'
 import { CHROMIUM, openPage, openSignedIn, signIn, startBrowser } from '../test/browser/browser.ts'
 import { adminOf, fetchToken, type TestServer } from '../test/util/server.ts'
+import { walks } from './console-walks.ts'
 import { BATCH_EVENTS } from './events.ts'
 import { type LoadResult, runLoad } from './load.ts'
 import { median, print, quantileOf, row, short, sleep } from './measure.ts'
@@ -50,6 +52,7 @@ export async function benchConsole(options: ConsoleOptions): Promise<void> {
 async function pages(server: TestServer, rows: number): Promise<void> {
   const browser = await startBrowser()
   try {
+    await walks(browser)
     await firstPage(browser, server)
     await scrolling(browser, server, rows)
   } finally {
@@ -195,7 +198,7 @@ function rateOf({ requests, seconds }: LoadResult, events: number): number {
 
 const OVERVIEW = JSON.stringify({
   query: `{ serverStatus { version startedAt isReady reason accepted rejected acceptedBySecond rejectedBySecond syncMs
-    unflushedRecords segments segmentBytes diskBytes diskFreeBytes memoryBytes
+    unflushedRecords flushLagMs segments segmentBytes diskBytes diskFreeBytes memoryBytes
     busiest(first: 10) { dataPool { id uniqueName isBuiltIn } activity { accepted rejected lastAcceptedAt } } }
     unfinishedJobs { id kind status progress createdAt dataPool { uniqueName } } }`,
 })

@@ -4,10 +4,11 @@ import type { StateOfServer } from '../api/graphql/parents.ts'
 import { type HealthState, healthOf } from '../api/probes.ts'
 import type { Activity } from '../database/activity.ts'
 import type { Pools } from '../database/pools.ts'
+import { monotonicMs } from '../util/clock.ts'
 import { WEIR_VERSION } from '../util/version.ts'
 
-/** Sums over all pools take a millisecond at 20,000 segments, and ten people may look. */
-const SIZES_MS = 5_000
+/** Sums over all pools take a few milliseconds of 20,000 pools, and ten people may look. */
+const STATE_MS = 1_000
 
 interface StateDeps {
   readonly pools: Pick<Pools, 'sizeOfAll' | 'flusher'>
@@ -16,33 +17,41 @@ interface StateDeps {
   readonly dataDir: string
 }
 
-export function stateReader({ pools, activity, health, dataDir }: StateDeps): () => Promise<StateOfServer> {
-  let sizes = { segments: 0, bytes: 0 }
-  let sizesAtMs = Number.NEGATIVE_INFINITY
+/** Reads the state, at most once a second. */
+export function stateReader(deps: StateDeps): () => Promise<StateOfServer> {
+  let state: Promise<StateOfServer> | undefined
+  let atMs = 0
   return async () => {
-    const disk = await statfs(dataDir)
-    if (performance.now() - sizesAtMs > SIZES_MS) {
-      sizes = pools.sizeOfAll()
-      sizesAtMs = performance.now()
+    if (state === undefined || monotonicMs() - atMs > STATE_MS) {
+      atMs = monotonicMs()
+      state = readState(deps)
     }
-    const { ready, why } = healthOf(health)
-    const { accepted, rejected } = activity.seconds()
-    return {
-      version: WEIR_VERSION,
-      startedAt: new Date(activity.startedAtMs).toISOString(),
-      isReady: ready,
-      reason: why ?? null,
-      accepted: String(activity.accepted),
-      rejected: String(activity.rejected),
-      acceptedBySecond: accepted,
-      rejectedBySecond: rejected,
-      syncMs: activity.syncMs() ?? null,
-      unflushedRecords: String(pools.flusher.stats().memtableRows),
-      segments: sizes.segments,
-      segmentBytes: sizes.bytes,
-      diskBytes: disk.blocks * disk.bsize,
-      diskFreeBytes: disk.bavail * disk.bsize,
-      memoryBytes: process.memoryUsage.rss(),
-    }
+    return await state
+  }
+}
+
+async function readState({ pools, activity, health, dataDir }: StateDeps): Promise<StateOfServer> {
+  const disk = await statfs(dataDir)
+  const { segments, bytes } = pools.sizeOfAll()
+  const { memtableRows, oldestMs } = pools.flusher.stats()
+  const { ready, why } = healthOf(health)
+  const { accepted, rejected } = activity.seconds()
+  return {
+    version: WEIR_VERSION,
+    startedAt: new Date(activity.startedAtMs).toISOString(),
+    isReady: ready,
+    reason: why ?? null,
+    accepted: String(activity.accepted),
+    rejected: String(activity.rejected),
+    acceptedBySecond: accepted,
+    rejectedBySecond: rejected,
+    syncMs: activity.syncMs() ?? null,
+    unflushedRecords: String(memtableRows),
+    flushLagMs: oldestMs === undefined ? 0 : Math.max(0, monotonicMs() - oldestMs),
+    segments,
+    segmentBytes: bytes,
+    diskBytes: disk.blocks * disk.bsize,
+    diskFreeBytes: disk.bavail * disk.bsize,
+    memoryBytes: process.memoryUsage.rss(),
   }
 }

@@ -3,27 +3,31 @@ import { render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { LocationProvider, Route, Router, useLocation } from 'preact-iso'
 import { messageOf } from './client/api-error.ts'
-import { resumeSession, type Signed, watchSession } from './client/session.ts'
+import { forget, resumeSession, type Signed, watchSession } from './client/session.ts'
 import { Events } from './pages/events.tsx'
 import { applyTheme, Frame, firstPath, mayOpen } from './pages/frame.tsx'
 import { NewSource } from './pages/new-source.tsx'
 import { Overview } from './pages/overview.tsx'
 import { Rejected } from './pages/rejected.tsx'
 import { safePath, withQuery } from './pages/routes.ts'
-import { SignIn } from './pages/sign-in.tsx'
+import { SignIn, SignInForm } from './pages/sign-in.tsx'
 import { Source } from './pages/source.tsx'
 import { Sources } from './pages/sources.tsx'
+import { Who } from './pages/who.ts'
 import { Boundary } from './ui/boundary.tsx'
+import { Dialog } from './ui/dialog.tsx'
 import { Empty, Heading, Note } from './ui/parts.tsx'
 
-/** undefined: not known yet; null: nobody. */
-type Who = Signed | null | undefined
-
 function App() {
-  const [who, setWho] = useState<Who>()
+  /** undefined: not known yet; null: nobody. */
+  const [who, setWho] = useState<Signed | null>()
+  const [isEnded, setIsEnded] = useState(false)
   const [problem, setProblem] = useState<string>()
   useEffect(() => {
-    watchSession(signed => setWho(signed ?? null))
+    watchSession(change => {
+      setIsEnded(change === 'ended')
+      if (change !== 'ended') setWho(change === 'signed out' ? null : change)
+    })
     // A link of the first start signs in by its code; a session of before does not matter then.
     if (location.pathname === '/sign-in' && location.hash.includes('code=')) setWho(null)
     else resumeSession().catch(error => setProblem(messageOf(error)))
@@ -37,7 +41,25 @@ function App() {
         </button>
       </main>
     )
-  return who === undefined ? null : <Pages who={who} />
+  if (who === undefined) return null
+  return (
+    <>
+      {/* What somebody began to type is kept, and nobody else sees it. */}
+      <div hidden={isEnded}>
+        <Pages key={who?.application.id} who={who} />
+      </div>
+      {isEnded && who !== null && <SignInAgain who={who} />}
+    </>
+  )
+}
+
+function SignInAgain({ who: { application } }: { who: Signed }) {
+  return (
+    <Dialog title="The session ended" onClose={forget}>
+      <p>Sign in again as {application.uniqueName}, and the page goes on where it was.</p>
+      <SignInForm id={application.id} />
+    </Dialog>
+  )
 }
 
 function Pages({ who }: { who: Signed | null }) {
@@ -50,25 +72,27 @@ function Pages({ who }: { who: Signed | null }) {
   }, [who, isSignIn, path, url, query, route])
   if (who === null || isSignIn) return isSignIn ? <SignIn /> : null
   return (
-    <Frame signed={who}>
-      {mayOpen(who, path) ? (
-        <Boundary key={path}>
-          <Router>
-            <Route path="/" component={Overview} />
-            <Route path="/sources" component={Sources} />
-            <Route path="/new-source" component={NewSource} />
-            <Route path="/sources/:source" component={Source} />
-            <Route path="/events" component={Events} />
-            <Route path="/events/:pool" component={Events} />
-            <Route path="/rejected" component={Rejected} />
-            <Route path="/rejected/:pool" component={Rejected} />
-            <Route default component={NotFound} />
-          </Router>
-        </Boundary>
-      ) : (
-        <NoScope signed={who} />
-      )}
-    </Frame>
+    <Who.Provider value={who}>
+      <Frame signed={who}>
+        {mayOpen(who, path) ? (
+          <Boundary key={path}>
+            <Router>
+              <Route path="/" component={Overview} />
+              <Route path="/sources" component={Sources} />
+              <Route path="/new-source" component={NewSource} />
+              <Route path="/sources/:source" component={Source} />
+              <Route path="/events" component={Events} />
+              <Route path="/events/:pool" component={Events} />
+              <Route path="/rejected" component={Rejected} />
+              <Route path="/rejected/:pool" component={Rejected} />
+              <Route default component={NotFound} />
+            </Router>
+          </Boundary>
+        ) : (
+          <NoScope signed={who} />
+        )}
+      </Frame>
+    </Who.Provider>
   )
 }
 

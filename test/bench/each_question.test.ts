@@ -18,7 +18,7 @@ const RATE = String.raw`[\d.]+[kMG]? `
 const QUESTIONS: Readonly<Record<string, Smoke>> = {
   abuse: {
     args: ['--only', 'half-sent', '--seconds', '0.5', '--http', 'uws'],
-    prints: [/^attack +http +calm ms/m, /half-sent control requests +uws +\d+ +\d+ +0 of \d+/],
+    prints: [/^attack +http +calm ms/m, /half-sent control requests +uws +\d+ +\d+ +\d+, \d+ +0 of \d+/],
   },
   'add-column': {
     args: '--seconds 2 --connections 2 --rounds 2'.split(' '),
@@ -46,6 +46,7 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
   console: {
     args: '--seconds 0.5 --pairs 1 --rows 1000'.split(' '),
     prints: [
+      /^no Chromium|^ +walk: … → stored, and seen +\d+ clicks, \d+ fields, [\d.]+ s$/m,
       /^no Chromium|^ +first page +\S+, goal /m,
       /^no Chromium|^ +scrolling, 1000 rows +\d+ frames\/s, /m,
       /^ +single events, ratio +[\d.]+ ×, goal /m,
@@ -159,7 +160,9 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /P-6, acknowledged → counted, idle +p50 \d+ ms, p99 \d+ ms, .* of [1-9]\d* probes$/m,
       /W-11, event-loop delay +p99 [\d.]+ ms, max/,
       /uWebSockets.js dropping the body 1 +\S+ req\/s/,
-      /ratio, median of the pairs +[\d.]+ × \(goal of P-2/,
+      /Weir 1, 64 connections +\S+ req\/s, p50 .* no errors/,
+      /ack p50, 1 connection +-?[\d.]+ ms above one sync \(goal /,
+      /ratio, 1024 connections +[\d.]+ × \(goal of P-2/,
       /full batches, node:http against uws +[\d.]+ ×.*goal 0.85|only node:http runs here/,
     ],
   },

@@ -1,4 +1,5 @@
 /** The main job of each page, as a person does it, in a real browser against a real server. */
+import { readFileSync } from 'node:fs'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { send, type TestServer } from '../util/server.ts'
@@ -27,6 +28,25 @@ async function at(path: string, doIt: (page: Page) => Promise<void>): Promise<vo
 
 const rows = (page: Page) => page.locator('.grid-row')
 
+/** As a field for a time takes it, in the zone of the tests' browser. */
+function berlin(ms: number): string {
+  return new Date(ms).toLocaleString('sv-SE', { timeZone: 'Europe/Berlin' }).replace(' ', 'T')
+}
+
+async function sendText(to: string, body: string): Promise<void> {
+  const answer = await fetch(to, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+  expect(answer.status).toBe(200)
+}
+
+async function acceptOf(name: string): Promise<readonly string[]> {
+  const { data } = await server.graphql<{
+    readonly dataSourceByName: { readonly connectionSettings: { readonly accept: readonly string[] } }
+  }>(
+    `{ dataSourceByName(uniqueName: "${name}") { connectionSettings { ... on WebhookConnectionSettings { accept } } } }`,
+  )
+  return data.dataSourceByName.connectionSettings.accept
+}
+
 test('Overview: all is well, and what comes in', () =>
   at('/', async page => {
     await page.getByText('Ready', { exact: true }).waitFor()
@@ -52,6 +72,8 @@ test('New source: from a sample to the first event, then an event that it refuse
     await page.getByRole('link', { name: 'New source' }).click()
     const sample = { id: 'sig_1', at: '2026-11-26T08:00:00Z', amount: 3.5 }
     await page.getByLabel('Sample events').fill(JSON.stringify(sample))
+    await page.getByRole('tab', { name: 'Empty' }).click()
+    await page.getByRole('tab', { name: 'From a sample event' }).click()
     await page.getByRole('button', { name: 'Propose columns' }).click()
     await page.getByLabel('Name of column amount').fill('total')
     await page.getByLabel('Name', { exact: true }).fill('signals')
@@ -151,6 +173,82 @@ test('Events: filters, sort and columns stand in the address, and a row opens wi
     const saved = page.waitForEvent('download')
     await page.getByRole('button', { name: 'Download' }).click()
     expect((await saved).suggestedFilename()).toBe('orders.csv')
+  }))
+
+test('Events: from and until bound the grid and the download alike', () =>
+  at('/events/orders', async page => {
+    await rows(page).first().waitFor()
+    await page.getByLabel('Time range').selectOption('custom')
+    // order(10) to order(19) were created 10 to 19 minutes ago; the page is in Berlin.
+    await page.getByLabel('From').fill(berlin(Date.now() - 19.5 * 60_000))
+    await page.getByLabel('Until').fill(berlin(Date.now() - 9.5 * 60_000))
+    await page.getByText('10 events').waitFor()
+    const saved = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'Download' }).click()
+    const lines = readFileSync(await (await saved).path(), 'utf8')
+      .trim()
+      .split('\n')
+    expect(lines).toHaveLength(11)
+    await page.reload()
+    await page.getByText('10 events').waitFor()
+    expect(await page.getByLabel('From').inputValue()).toMatch(/^\d{4}-\d\d-\d\dT/)
+  }))
+
+test('Events: names with commas, and numbers above 2^53, are shown as they are', () =>
+  at('/', async page => {
+    const column = (name: string) => ({ name, jsonProperty: name, type: 'STRING', nullable: true })
+    const { url } = await server.createPool({
+      uniqueName: 'odd',
+      columns: [column('a, b'), column('[c'), column('d')],
+    })
+    await sendText(url, '{"a, b": "first", "[c": "second", "d": "third", "n": 9007199254740993, "e": 1e300}')
+    await page.goto(`${server.base}/events/odd`)
+    await rows(page).getByText('first', { exact: true }).waitFor()
+    await page.getByText('Columns (').click()
+    await page.getByRole('checkbox', { name: 'd', exact: true }).uncheck()
+    await expect.poll(() => rows(page).getByText('third', { exact: true }).count()).toBe(0)
+    await page.reload()
+    await rows(page).getByText('second', { exact: true }).waitFor()
+    const saved = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'Download' }).click()
+    expect(readFileSync(await (await saved).path(), 'utf8')).toContain('"a, b"')
+    await rows(page).first().click()
+    await page.getByRole('dialog').getByText('9007199254740993').waitFor()
+    await page.getByRole('dialog').getByText('1e300').waitFor()
+    await page.goto(`${server.base}/events/odd?tab=live`)
+    await page.getByText('Connected').waitFor()
+    await send(url, { 'a, b': 'live' })
+    await rows(page).getByText('live', { exact: true }).waitFor()
+  }))
+
+test('Source: forms that are chosen one after the other are all kept', () =>
+  at('/sources', async page => {
+    await server.createPool({ uniqueName: 'forms', columns: [] })
+    await page.getByLabel('Search').fill('forms')
+    await page.getByRole('link', { name: 'forms', exact: true }).click()
+    await page.getByRole('tab', { name: 'Settings' }).click()
+    for (const name of [/^Forms/, /^PUT/, /^Pages/]) await page.getByRole('checkbox', { name }).check()
+    await expect.poll(async () => (await acceptOf('forms')).toSorted()).toEqual(['BROWSER', 'FORM', 'PUT'])
+    const schemes = await page.getByLabel('Scheme').locator('option').allInnerTexts()
+    expect(schemes).toContain('STANDARD_WEBHOOKS')
+    expect(schemes).not.toContain('GENERIC_HMAC')
+  }))
+
+test('a dialog gives the keyboard back, and a new page begins at its begin', () =>
+  at('/sources', async page => {
+    const focused = () => page.evaluate<string>('document.activeElement.textContent.slice(0, 20)')
+    await page.getByRole('link', { name: 'orders', exact: true }).click()
+    await page.getByRole('heading', { name: 'orders' }).waitFor()
+    expect(await page.evaluate<string>('document.activeElement.id')).toBe('main')
+    await page.getByRole('tab', { name: 'Settings' }).click()
+    await page.getByRole('button', { name: 'Delete this source' }).click()
+    await page.getByRole('dialog').waitFor()
+    await page.keyboard.press('Escape')
+    await expect.poll(focused).toBe('Delete this source')
+    await page.getByRole('tab', { name: 'Columns' }).click()
+    await page.getByRole('button', { name: 'Add a column' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click()
+    await expect.poll(focused).toBe('Add a column')
   }))
 
 test('Events: live, with a pause', () =>

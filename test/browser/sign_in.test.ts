@@ -1,7 +1,7 @@
 /** Who sees what in the console: sign-in, sign-out, scopes, and links that lead elsewhere. */
-import type { Browser } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { adminOf, type TestServer } from '../util/server.ts'
+import { adminOf, type Credentials, type TestServer } from '../util/server.ts'
 import { openPage, openSignedIn, serverWithOrders, signIn, startBrowser } from './browser.ts'
 
 let browser: Browser
@@ -14,6 +14,23 @@ afterAll(async () => {
   await browser.close()
   await server.stop()
 })
+
+async function makeApplication(to: TestServer, uniqueName: string, scope: string): Promise<Credentials> {
+  const { data } = await to.graphql<{
+    readonly createApplication: {
+      readonly application: { readonly clientId: string; readonly secret: string }
+    }
+  }>(`mutation { createApplication(input: { uniqueName: "${uniqueName}", scopes: [${scope}] }) {
+        ... on ApplicationResponse { application { clientId secret } } } }`)
+  const { clientId, secret } = data.createApplication.application
+  return { clientId, clientSecret: secret }
+}
+
+/** Ends the session on the server, and lets the page forget its token by a refused request. */
+async function endSession(page: Page, { base }: TestServer): Promise<void> {
+  await page.route(`${base}/graphql`, route => route.fulfill({ status: 401, body: '{}' }), { times: 1 })
+  await page.context().clearCookies()
+}
 
 test('a link to a page leads there after the sign-in, and a reload stays signed in', async () => {
   const { page, wrong } = await openSignedIn(browser, server, '/events/orders?range=7d')
@@ -45,6 +62,46 @@ test('after a sign-out neither the page nor the button back shows anything', asy
   await page.getByLabel('Application id').waitFor()
 })
 
+test('a session that ends keeps what was typed, and the sign-in goes on with it', async () => {
+  const { page } = await openSignedIn(browser, server, '/new-source')
+  await page.getByRole('tab', { name: 'Empty' }).click()
+  await page.getByLabel('Name of column').fill('a')
+  await page.getByLabel('Property of column').fill('a')
+  await page.getByLabel('Name', { exact: true }).fill('kept-draft')
+  await endSession(page, server)
+  await page.getByRole('button', { name: 'Create source' }).click()
+  const dialog = page.getByRole('dialog', { name: 'The session ended' })
+  await dialog.waitFor()
+  expect(await page.getByRole('heading', { name: 'New source' }).isVisible()).toBe(false)
+  await dialog.getByLabel('Secret').fill(adminOf(server.dataDir).clientSecret)
+  await dialog.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('heading', { name: 'kept-draft' }).waitFor()
+})
+
+test('another application that signs in after the end does not go on with the page', async () => {
+  const { page } = await openSignedIn(browser, server, '/new-source')
+  await page.getByLabel('Sample events').fill('{"draft": 1}')
+  await endSession(page, server)
+  await page.getByRole('button', { name: 'Propose columns' }).click()
+  const dialog = page.getByRole('dialog', { name: 'The session ended' })
+  const other = await makeApplication(server, 'other', 'ADMIN')
+  await dialog.getByLabel('Application id').fill(other.clientId)
+  await dialog.getByLabel('Secret').fill(other.clientSecret)
+  await dialog.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByRole('heading', { name: 'New source' }).waitFor()
+  expect(await page.getByLabel('Sample events').inputValue()).toBe('')
+})
+
+test('a sign-out in one tab is one in all', async () => {
+  const { page } = await openSignedIn(browser, server, '/sources')
+  const second = await page.context().newPage()
+  await second.goto(`${server.base}/events/orders`)
+  await second.locator('.grid-row').first().waitFor()
+  await page.getByRole('button', { name: 'Sign out' }).click()
+  await second.getByLabel('Application id').waitFor()
+  expect(await second.content()).not.toContain('ord_')
+})
+
 test.each([
   '//evil.example/',
   '/\\evil.example',
@@ -72,22 +129,17 @@ test('the link of the first start signs in once, and leaves no code behind', asy
 })
 
 test('an application sees the pages of its scopes alone', async () => {
-  const { data } = await server.graphql<{
-    readonly createApplication: {
-      readonly application: { readonly clientId: string; readonly secret: string }
-    }
-  }>(`mutation { createApplication(input: { uniqueName: "reader", scopes: [DATA_POOL_QUERY] }) {
-        ... on ApplicationResponse { application { clientId secret } } } }`)
-  const { clientId, secret } = data.createApplication.application
   const { page } = await openPage(browser)
   await page.goto(server.base)
-  await signIn(page, { clientId, clientSecret: secret })
+  await signIn(page, await makeApplication(server, 'reader', 'DATA_POOL_QUERY'))
   await page.getByRole('heading', { name: 'Events' }).waitFor()
   expect(await page.getByRole('navigation').getByRole('link').allInnerTexts()).toEqual(['Events', 'Rejected'])
   await page.goto(`${server.base}/sources`)
   await page.getByText('has no scope for this page').waitFor()
   await page.goto(`${server.base}/events/orders`)
-  await page.locator('.grid-row').first().waitFor()
+  await page.locator('.grid-row').first().click()
+  await page.getByRole('dialog').getByText('"SKU-0"').waitFor()
+  expect(await page.getByRole('button', { name: 'Add as column' }).count()).toBe(0)
 })
 
 test('nothing of the browser’s storage holds a secret', async () => {

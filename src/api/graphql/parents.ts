@@ -50,6 +50,7 @@ export interface StateOfServer {
   readonly rejectedBySecond: readonly number[]
   readonly syncMs: number | null
   readonly unflushedRecords: string
+  readonly flushLagMs: number
   readonly segments: number
   readonly segmentBytes: number
   readonly diskBytes: number

@@ -61,12 +61,9 @@ export async function loadRejectedPool(signal?: AbortSignal): Promise<Pool> {
   return (await ask<{ readonly rejectedEventsDataPool: Pool }>(asked, {}, signal)).rejectedEventsDataPool
 }
 
-export interface TimeRange {
-  readonly relative?: string
-  readonly n?: number
+interface TimeRange {
   readonly start?: string
   readonly stop?: string
-  readonly timestamp?: string
 }
 
 export interface GridAsked {

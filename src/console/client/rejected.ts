@@ -136,34 +136,51 @@ export function reasonSql({ poolId, code, column }: Pick<Reason, 'poolId' | 'cod
 }
 
 export interface OverTime {
+  /** Seconds since 1970. */
   readonly times: readonly number[]
-  readonly counts: readonly number[]
+  /** A line for each code, the most frequent first. */
+  readonly codes: readonly { readonly code: string; readonly counts: readonly number[] }[]
 }
 
-/** Events refused in each hour of the last seven days, or of one pool. */
+interface Series {
+  readonly labels: readonly string[]
+  readonly groups: readonly {
+    readonly group: readonly (string | null)[]
+    readonly labels: readonly string[]
+    readonly values: readonly (string | null)[]
+  }[]
+}
+
+/** Events refused in each hour of the last seven days, by code, or of one pool. */
 export async function loadOverTime(
   rejected: Pool,
   poolId: string | undefined,
   signal: AbortSignal,
 ): Promise<OverTime> {
-  const { timeSeries } = await ask<{
-    readonly timeSeries: { readonly labels: readonly string[]; readonly values: readonly (string | null)[] }
-  }>(
-    `query ($input: TimeSeriesInput!) { timeSeries(input: $input) { labels values } }`,
+  const { timeSeries } = await ask<{ readonly timeSeries: Series }>(
+    'query ($input: TimeSeriesInput!) { timeSeries(input: $input) { labels groups { group labels values } } }',
     {
       input: {
         metric: { count: { dataPool: { id: rejected.id } } },
         granularity: 'HOUR',
         timeRange: { relative: 'LAST_N_DAYS', n: 7, timestamp: '_service_received_at' },
+        groupBy: ['code'],
         ...(poolId === undefined ? {} : { filterSql: `data_pool_id = ${quoted(poolId)}` }),
       },
     },
     signal,
   )
-  return {
-    times: timeSeries.labels.map(label => Date.parse(label) / 1000),
-    counts: timeSeries.values.map(value => Number(value ?? 0)),
-  }
+  const { labels, groups } = timeSeries
+  const codes = groups.map(({ group, labels: own, values }) => {
+    const at = new Map(own.map((label, index) => [label, Number(values[index] ?? 0)]))
+    return { code: group[0] ?? '', counts: labels.map(label => at.get(label) ?? 0) }
+  })
+  codes.sort((a, b) => sumOf(b.counts) - sumOf(a.counts))
+  return { times: labels.map(label => Date.parse(label) / 1000), codes }
+}
+
+export function sumOf(counts: readonly number[]): number {
+  return counts.reduce((sum, one) => sum + one, 0)
 }
 
 export interface ReplayJob extends Job {

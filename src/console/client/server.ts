@@ -18,6 +18,7 @@ export interface ServerStatus {
   readonly rejectedBySecond: readonly number[]
   readonly syncMs: number | null
   readonly unflushedRecords: string
+  readonly flushLagMs: number
   readonly segments: number
   readonly segmentBytes: number
   readonly diskBytes: number
@@ -48,7 +49,7 @@ export function loadOverview(signal: AbortSignal): Promise<Overview> {
     `{
       serverStatus {
         version startedAt isReady reason accepted rejected acceptedBySecond rejectedBySecond syncMs
-        unflushedRecords segments segmentBytes diskBytes diskFreeBytes memoryBytes
+        unflushedRecords flushLagMs segments segmentBytes diskBytes diskFreeBytes memoryBytes
         busiest(first: 10) {
           dataPool { id uniqueName isBuiltIn }
           activity { accepted rejected lastAcceptedAt }

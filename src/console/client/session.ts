@@ -26,14 +26,29 @@ let token: { readonly text: string; readonly untilMs: number } | undefined
 /** Counts sign-ins and sign-outs. */
 let signIns = 0
 let renewing: Promise<string> | undefined
-let onChange: (signed: Signed | undefined) => void = () => {}
+/** The application of the last sign-in. */
+let applicationId: string | undefined
+/** The session ended below a page. Its requests wait here until the same person signs in again. */
+let ended: PromiseWithResolvers<string> | undefined
 
-/** Calls `listener` whenever somebody signed in or out. */
+/**
+ *   Signed      somebody signed in
+ *   signed out  nobody is signed in, or somebody signed out, here or in another tab
+ *   ended       the session ended by itself: what stands in the page may be somebody's draft
+ */
+type SessionChange = Signed | 'signed out' | 'ended'
+let onChange: (change: SessionChange) => void = () => {}
+
+/** Calls `listener` whenever the session changes. */
 export function watchSession(listener: typeof onChange): void {
   onChange = listener
 }
 
-/** Who is signed in; undefined where nobody is. Throws ApiError where the server is not there. */
+/** A sign-out in one tab is one in all. */
+const otherTabs = new BroadcastChannel('weir-session')
+otherTabs.addEventListener('message', () => forget())
+
+/** Finds out who is signed in. Throws ApiError where the server is not there. */
 export async function resumeSession(): Promise<void> {
   try {
     await renew()
@@ -54,11 +69,16 @@ export async function signIn(
 /** Throws ApiError where the server did not hear of it: then the session goes on. */
 export async function signOut(): Promise<void> {
   await post('/session/end', {})
+  otherTabs.postMessage('signed out')
   forget()
 }
 
-/** A token that lasts for the next request. Throws ApiError: `signed_out`, `offline`. */
+/**
+ * A token that lasts for the next request. Where the session ended, it waits for the next sign-in.
+ * Throws ApiError: `signed_out`, `offline`.
+ */
 export async function currentToken(): Promise<string> {
+  if (ended !== undefined) return await ended.promise
   if (token !== undefined && token.untilMs > Date.now()) return token.text
   renewing ??= renew().finally(() => {
     renewing = undefined
@@ -79,21 +99,43 @@ async function renew(): Promise<string> {
     if (begun !== signIns) throw new ApiError('signed_out', 'You signed out.')
     return take(answer)
   } catch (error) {
-    if (error instanceof ApiError && error.code === 'signed_out' && begun === signIns) forget()
-    throw error
+    if (!(error instanceof ApiError) || error.code !== 'signed_out' || begun !== signIns) throw error
+    if (applicationId === undefined) {
+      forget()
+      throw error
+    }
+    return await waitForSignIn()
   }
+}
+
+function waitForSignIn(): Promise<string> {
+  token = undefined
+  ended = Promise.withResolvers()
+  // Nobody may be waiting when another application signs in.
+  ended.promise.catch(() => {})
+  onChange('ended')
+  return ended.promise
 }
 
 function take({ token: text, expiresInSeconds, application, scopes }: Answer): string {
   token = { text, untilMs: Date.now() + expiresInSeconds * 1000 - RENEW_MS }
+  // What one application began is not ended by another one.
+  if (application.id === applicationId) ended?.resolve(text)
+  else ended?.reject(new ApiError('signed_out', 'Another application signed in.'))
+  ended = undefined
+  applicationId = application.id
   onChange({ application, scopes: new Set(scopes) })
   return text
 }
 
-function forget(): void {
+/** Nobody is signed in here from now on. The server is not asked. */
+export function forget(): void {
   signIns += 1
   token = undefined
-  onChange(undefined)
+  applicationId = undefined
+  ended?.reject(new ApiError('signed_out', 'You signed out.'))
+  ended = undefined
+  onChange('signed out')
 }
 
 async function post(path: string, body: object): Promise<Answer> {

@@ -142,6 +142,14 @@ export async function loadPresets(signal?: AbortSignal): Promise<readonly Preset
   return webhookPresets
 }
 
+/** The names of the schemes of signatures, by the schema. */
+export async function loadSignatureSchemes(signal?: AbortSignal): Promise<readonly string[]> {
+  const { __type } = await ask<{
+    readonly __type: { readonly enumValues: readonly { readonly name: string }[] }
+  }>('{ __type(name: "WebhookSignatureScheme") { enumValues { name } } }', {}, signal)
+  return __type.enumValues.map(({ name }) => name)
+}
+
 export interface Proposal {
   readonly events: number
   readonly columns: readonly (SourceColumn & { readonly reason: string })[]

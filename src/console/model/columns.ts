@@ -53,6 +53,22 @@ export function widthOf(type: string): number {
   return type === 'JSON' ? 320 : isNumeric(type) || type === 'BOOLEAN' ? 110 : 150
 }
 
+/** Names as addresses and routes take them: between commas, or as JSON where a name has one. */
+export function listOf(names: readonly string[]): string {
+  const isPlain = names.every(name => !name.includes(',') && !name.startsWith('['))
+  return isPlain ? names.join(',') : JSON.stringify(names)
+}
+
+export function namesOf(list: string): readonly string[] {
+  if (!list.startsWith('[')) return list.split(',')
+  try {
+    const read: unknown = JSON.parse(list)
+    return Array.isArray(read) ? read.filter(name => typeof name === 'string') : []
+  } catch {
+    return [] // a link that somebody cut
+  }
+}
+
 /** Filters as an address has them: JSON, left out where there are none. */
 export function filtersOf(text: string | undefined): Filter[] {
   if (text === undefined || text === '') return []

@@ -51,6 +51,14 @@ export function utcTime(iso: string): string {
   return date === undefined ? iso : `${date.toISOString().replace('T', ' ').slice(0, 19)} UTC`
 }
 
+/** As a field of the browser takes it: the reader's zone, whole seconds. "" where it is no time. */
+export function localInput(iso: string): string {
+  const date = dateOf(iso)
+  if (date === undefined) return ''
+  const asUtc = new Date(date.getTime() - date.getTimezoneOffset() * 60_000)
+  return asUtc.toISOString().slice(0, 19)
+}
+
 function dateOf(iso: string): Date | undefined {
   // Weir prints "2026-11-26 08:00:00.000000" for a TIMESTAMP, which is UTC.
   const utc = /[zZ]|[+-]\d\d:?\d\d$/.test(iso) ? iso : `${iso.replace(' ', 'T')}Z`

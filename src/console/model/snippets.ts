@@ -3,8 +3,8 @@
 export interface Target {
   readonly url: string
   readonly basicAuth: { readonly username: string; readonly password: string } | null
-  /** A property and a value for each column, as one event. */
-  readonly example: Readonly<Record<string, unknown>>
+  /** A body that the source takes. */
+  readonly example: object
   readonly name: string
   readonly timestamp: string | null
   readonly uniqueId: string | null
@@ -48,15 +48,15 @@ answer.raise_for_status()`
   },
   Terraform: ({ name, columns, timestamp, uniqueId }) => {
     const key = [
-      ...(timestamp === null ? [] : [`    timestamp = ${text(timestamp)}\n`]),
-      ...(uniqueId === null ? [] : [`    unique_id = ${text(uniqueId)}\n`]),
+      ...(timestamp === null ? [] : [`    timestamp = ${hcl(timestamp)}\n`]),
+      ...(uniqueId === null ? [] : [`    unique_id = ${hcl(uniqueId)}\n`]),
     ]
     const blocks = columns.map(
       ({ name, jsonProperty, type, nullable }) =>
-        `    column {\n      name          = ${text(name)}\n      json_property = ${text(jsonProperty)}\n      type          = ${text(type)}\n      nullable      = ${nullable}\n    }`,
+        `    column {\n      name          = ${hcl(name)}\n      json_property = ${hcl(jsonProperty)}\n      type          = ${hcl(type)}\n      nullable      = ${nullable}\n    }`,
     )
-    return `resource "propel_data_source" ${text(identifier(name))} {
-  unique_name = ${text(name)}
+    return `resource "propel_data_source" ${hcl(identifier(name))} {
+  unique_name = ${hcl(name)}
   type        = "WEBHOOK"
 
   webhook_connection_settings {
@@ -75,9 +75,14 @@ function shell(word: string): string {
   return `'${word.replaceAll("'", `'\\''`)}'`
 }
 
-/** A string of JSON is one of JavaScript, Python and HCL too, but for HCL's templates. */
+/** A string of JSON is one of JavaScript and Python too. */
 function text(value: string): string {
-  return JSON.stringify(value).replaceAll('${', '$${')
+  return JSON.stringify(value)
+}
+
+/** A string of HCL, in which `${` and `%{` begin a template. */
+function hcl(value: string): string {
+  return JSON.stringify(value).replaceAll(/[$%](?=\{)/g, '$&$&')
 }
 
 function identifier(name: string): string {
@@ -95,21 +100,35 @@ function exampleOf(type: string): unknown {
   return type === 'JSON' ? { a: 1 } : 'hello'
 }
 
-/** An event that the columns take. Columns of the request (`$header.…`) are no part of it. */
-export function exampleEvent(columns: Target['columns']): Readonly<Record<string, unknown>> {
-  const event: Record<string, unknown> = {}
-  for (const { jsonProperty, type } of columns) {
-    if (jsonProperty.startsWith('$')) continue
-    const path = jsonProperty.split('.')
-    let at = event
-    for (const part of path.slice(0, -1)) {
-      const inner = Object.hasOwn(at, part) ? at[part] : undefined
-      if (typeof inner === 'object' && inner !== null) at = inner as Record<string, unknown>
-      else at = define(at, part, {}) as Record<string, unknown>
-    }
-    define(at, path.at(-1)!, exampleOf(type))
+/**
+ * A body that the columns take: an event, inside of what `eventsPath` goes through. Columns of the
+ * request (`$header.…`) are no part of it. An index of a path is a place in an array.
+ */
+export function exampleBody(columns: Target['columns'], eventsPath: string | null): object {
+  const event: object = {}
+  for (const { jsonProperty, type } of columns)
+    if (!jsonProperty.startsWith('$')) place(event, stepsOf(jsonProperty), exampleOf(type))
+  if (Object.keys(event).length === 0) place(event, ['hello'], 'weir')
+  if (eventsPath === null) return event
+  const body: object = {}
+  place(body, stepsOf(eventsPath), [event])
+  return body
+}
+
+/** `a.b[0].c` as its names and indexes. */
+function stepsOf(path: string): readonly string[] {
+  return path.split('.').flatMap(name => name.split(/\[(\d+)\]/).filter(step => step !== ''))
+}
+
+/** Puts a value where the steps lead, through objects and arrays that it makes on the way. */
+function place(root: object, steps: readonly string[], value: unknown): void {
+  let at = root
+  for (const [index, step] of steps.slice(0, -1).entries()) {
+    const inner: unknown = Object.hasOwn(at, step) ? Reflect.get(at, step) : undefined
+    if (typeof inner === 'object' && inner !== null) at = inner
+    else at = define(at, step, /^\d+$/.test(steps[index + 1]!) ? [] : {}) as object
   }
-  return Object.keys(event).length === 0 ? { hello: 'weir' } : event
+  define(at, steps.at(-1)!, value)
 }
 
 /** A property may have any name, `__proto__` too. */

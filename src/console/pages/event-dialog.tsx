@@ -4,8 +4,9 @@ import type { Pool } from '../client/pools.ts'
 import { PAYLOAD } from '../model/columns.ts'
 import { Dialog } from '../ui/dialog.tsx'
 import { JsonTree } from '../ui/json-tree.tsx'
-import { Copy } from '../ui/parts.tsx'
+import { Copy, Time } from '../ui/parts.tsx'
 import { AddColumn, typeOf, type Wanted } from './add-column.tsx'
+import { useIsAdmin } from './who.ts'
 
 export function EventDialog({
   pool,
@@ -22,6 +23,8 @@ export function EventDialog({
   onColumns: () => void
 }) {
   const [wanted, setWanted] = useState<Wanted>()
+  const isAdmin = useIsAdmin()
+  const types = new Map(pool.columns.nodes.map(({ columnName, type }) => [columnName, type]))
   const payload = row[names.indexOf(PAYLOAD)] ?? null
   const values = names.flatMap((name, at) => (name === PAYLOAD ? [] : [[name, row[at] ?? null] as const]))
   const asObject = JSON.stringify(Object.fromEntries(names.map((name, at) => [name, row[at] ?? null])))
@@ -43,7 +46,10 @@ export function EventDialog({
         {values.map(([name, value]) => (
           <div key={name}>
             <dt>{name}</dt>
-            <dd>{value === null ? <span class="null">null</span> : value}</dd>
+            <dd>
+              {value === null && <span class="null">null</span>}
+              {value !== null && types.get(name) === 'TIMESTAMP' ? <Time iso={value} /> : value}
+            </dd>
           </div>
         ))}
       </dl>
@@ -54,7 +60,7 @@ export function EventDialog({
         <JsonTree
           text={payload}
           onProperty={
-            pool.isBuiltIn
+            pool.isBuiltIn || !isAdmin
               ? undefined
               : (path, value) => setWanted({ jsonProperty: path, type: typeOf(value) })
           }

@@ -1,26 +1,37 @@
 /** Filters, time range and columns of the grid. */
 import { useState } from 'preact/hooks'
-import type { PoolColumn, TimeRange } from '../client/pools.ts'
+import type { PoolColumn } from '../client/pools.ts'
 import { type Filter, OPERATORS, type Operator, takesValue } from '../model/columns.ts'
+import { localInput } from '../model/format.ts'
 import { Checkbox, Form, Select, TextField } from '../ui/fields.tsx'
-
-interface Range {
-  readonly text: string
-  readonly range?: TimeRange
-  /** The same as a duration. */
-  readonly ms?: number
-}
 
 const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
 
-export const RANGES: Readonly<Record<string, Range>> = {
+/** Back from now; undefined for no limit. */
+const RANGES: Readonly<Record<string, { readonly text: string; readonly ms?: number }>> = {
   all: { text: 'All time' },
-  '15m': { text: 'Last 15 minutes', range: { relative: 'LAST_N_MINUTES', n: 15 }, ms: 15 * MINUTE_MS },
-  '1h': { text: 'Last hour', range: { relative: 'LAST_N_MINUTES', n: 60 }, ms: 60 * MINUTE_MS },
-  '24h': { text: 'Last 24 hours', range: { relative: 'LAST_N_HOURS', n: 24 }, ms: DAY_MS },
-  '7d': { text: 'Last 7 days', range: { relative: 'LAST_N_DAYS', n: 7 }, ms: 7 * DAY_MS },
-  '30d': { text: 'Last 30 days', range: { relative: 'LAST_N_DAYS', n: 30 }, ms: 30 * DAY_MS },
+  '15m': { text: 'Last 15 minutes', ms: 15 * MINUTE_MS },
+  '1h': { text: 'Last hour', ms: 60 * MINUTE_MS },
+  '24h': { text: 'Last 24 hours', ms: DAY_MS },
+  '7d': { text: 'Last 7 days', ms: 7 * DAY_MS },
+  '30d': { text: 'Last 30 days', ms: 30 * DAY_MS },
+  custom: { text: 'From … until …' },
+}
+
+/** A range as its page's address has it. `from` and `until` are ISO 8601 in UTC, of `custom`. */
+export interface Range {
+  readonly name: string
+  readonly from: string
+  readonly until: string
+}
+
+/** The times of a range: `start` is included, `stop` is not. */
+export function timesOf({ name, from, until }: Range): { readonly start?: string; readonly stop?: string } {
+  const ms = RANGES[name]?.ms
+  if (ms !== undefined) return { start: new Date(Date.now() - ms).toISOString() }
+  if (name !== 'custom') return {}
+  return { ...(from === '' ? {} : { start: from }), ...(until === '' ? {} : { stop: until }) }
 }
 
 export function FilterBar({
@@ -32,9 +43,9 @@ export function FilterBar({
 }: {
   columns: readonly PoolColumn[]
   filters: readonly Filter[]
-  range: string
+  range: Range
   onFilters: (filters: readonly Filter[]) => void
-  onRange: (range: string) => void
+  onRange: (range: Range) => void
 }) {
   const filterable = columns.filter(({ type }) => type !== 'JSON')
   const [column, setColumn] = useState(filterable[0]?.columnName ?? '')
@@ -46,12 +57,7 @@ export function FilterBar({
   }
   return (
     <Form class="filters" onSubmit={add}>
-      <Select
-        label="Time range"
-        value={range}
-        options={Object.entries(RANGES).map(([key, { text }]) => ({ value: key, text }))}
-        onChoose={onRange}
-      />
+      <RangeFields range={range} onRange={onRange} />
       <Select
         label="Column"
         value={column}
@@ -84,6 +90,38 @@ export function FilterBar({
         </ul>
       )}
     </Form>
+  )
+}
+
+function RangeFields({ range, onRange }: { range: Range; onRange: (range: Range) => void }) {
+  return (
+    <>
+      <Select
+        label="Time range"
+        value={range.name}
+        options={Object.entries(RANGES).map(([key, { text }]) => ({ value: key, text }))}
+        onChoose={name => onRange({ name, from: '', until: '' })}
+      />
+      {range.name === 'custom' && (
+        <>
+          <TimeField label="From" iso={range.from} onTime={from => onRange({ ...range, from })} />
+          <TimeField label="Until" iso={range.until} onTime={until => onRange({ ...range, until })} />
+        </>
+      )}
+    </>
+  )
+}
+
+/** A time in the reader's zone. */
+function TimeField({ label, iso, onTime }: { label: string; iso: string; onTime: (iso: string) => void }) {
+  return (
+    <TextField
+      label={label}
+      type="datetime-local"
+      step="1"
+      value={localInput(iso)}
+      onText={text => onTime(text === '' ? '' : new Date(text).toISOString())}
+    />
   )
 }
 

@@ -4,13 +4,13 @@ import { useLocation } from 'preact-iso'
 import { messageOf } from '../client/api-error.ts'
 import { type GridAsked, type GridPage, loadGrid, type Pool } from '../client/pools.ts'
 import { download } from '../client/request.ts'
-import { type Filter, filtersOf, PAYLOAD, RECEIVED_AT } from '../model/columns.ts'
+import { type Filter, filtersOf, listOf, namesOf, PAYLOAD, RECEIVED_AT } from '../model/columns.ts'
 import { plural } from '../model/format.ts'
 import { Grid } from '../ui/grid.tsx'
 import { useAction } from '../ui/load.ts'
 import { Empty, Note } from '../ui/parts.tsx'
 import { EventDialog } from './event-dialog.tsx'
-import { ColumnChoice, FilterBar, RANGES } from './events-filters.tsx'
+import { ColumnChoice, FilterBar, timesOf } from './events-filters.tsx'
 import { gridColumnsOf } from './grid-columns.ts'
 import { toEvents, withQuery } from './routes.ts'
 
@@ -29,7 +29,7 @@ function useView(pool: Pool) {
   const all = useMemo(() => pool.columns.nodes.map(column => column.columnName), [pool])
   const named = query['columns']
   const columns = useMemo(() => {
-    const chosen = named?.split(',').filter(name => all.includes(name)) ?? []
+    const chosen = namesOf(named ?? '').filter(name => all.includes(name))
     const own = all.filter(name => !name.startsWith('_'))
     const standard = [RECEIVED_AT, ...own, PAYLOAD].filter(name => all.includes(name))
     return chosen.length > 0 ? chosen : standard.slice(0, FIRST_COLUMNS)
@@ -38,7 +38,7 @@ function useView(pool: Pool) {
   const view = {
     columns,
     filters: filtersOf(query['filters']),
-    range: query['range'] ?? 'all',
+    range: { name: query['range'] ?? 'all', from: query['from'] ?? '', until: query['until'] ?? '' },
     sort: {
       // A policy may hide the time at which events are received.
       column: [sortColumn, RECEIVED_AT].find(name => all.includes(name)) ?? all[0] ?? RECEIVED_AT,
@@ -50,6 +50,8 @@ function useView(pool: Pool) {
   return { view, change, all }
 }
 
+type View = ReturnType<typeof useView>['view']
+
 function moreText(hasMore: boolean, rows: number): string {
   if (!hasMore) return ''
   return rows < ROWS_MAX ? ', more below' : ': filter them to see the others'
@@ -58,7 +60,8 @@ function moreText(hasMore: boolean, rows: number): string {
 function inputOf(
   pool: Pool,
   asked: readonly string[],
-  { filters, range, sort }: ReturnType<typeof useView>['view'],
+  { filters, sort }: View,
+  times: ReturnType<typeof timesOf>,
 ): Omit<GridAsked, 'first'> {
   return {
     dataPool: { id: pool.id },
@@ -66,22 +69,25 @@ function inputOf(
     orderByColumn: asked.indexOf(sort.column) + 1,
     sort: sort.isDescending ? 'DESC' : 'ASC',
     ...(filters.length === 0 ? {} : { filters }),
-    ...(RANGES[range]?.range === undefined ? {} : { timeRange: RANGES[range].range }),
+    ...(Object.keys(times).length === 0 ? {} : { timeRange: times }),
   }
 }
 
 export function EventsGrid({ pool, onColumns }: { pool: Pool; onColumns: () => void }) {
   const { view, change, all } = useView(pool)
+  const [turn, setTurn] = useState(0)
   const { columns, filters, range, sort } = view
   // The row that is opened shows the whole event, and sorting needs its column, whatever is shown.
   const asked = useMemo(
     () => [...new Set([...columns, sort.column, ...all.filter(name => name === PAYLOAD)])],
     [columns, sort.column, all],
   )
-  const key = JSON.stringify([asked, filters, range, sort])
-  const input = inputOf(pool, asked, view)
-  const isNarrowed = filters.length > 0 || range !== 'all'
-  const { rows, hasMore, isLoading, error, more, restart } = useRows(key, input)
+  const key = JSON.stringify([asked, filters, range, sort, turn])
+  // Every page of rows, and the download, are of the same times.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: "the last hour" is told anew with each question
+  const times = useMemo(() => timesOf(range), [key])
+  const isNarrowed = filters.length > 0 || range.name !== 'all'
+  const { rows, hasMore, isLoading, error, more } = useRows(key, inputOf(pool, asked, view, times))
   const [opened, setOpened] = useState<number>()
   const gridColumns = useMemo(() => gridColumnsOf(pool, columns, asked), [pool, columns, asked])
   const onSort = (column: string) =>
@@ -95,14 +101,14 @@ export function EventsGrid({ pool, onColumns }: { pool: Pool; onColumns: () => v
         onFilters={(next: readonly Filter[]) =>
           change({ filters: next.length === 0 ? undefined : JSON.stringify(next) })
         }
-        onRange={next => change({ range: next === 'all' ? undefined : next })}
+        onRange={({ name, from, until }) => change({ range: name === 'all' ? undefined : name, from, until })}
       />
       <div class="actions">
-        <ColumnChoice all={all} chosen={columns} onChoose={names => change({ columns: names.join(',') })} />
-        <button type="button" onClick={restart}>
+        <ColumnChoice all={all} chosen={columns} onChoose={names => change({ columns: listOf(names) })} />
+        <button type="button" onClick={() => setTurn(before => before + 1)}>
           Refresh
         </button>
-        <Download pool={pool} view={view} />
+        <Download pool={pool} view={view} times={times} />
         <span class="hint" role="status">
           {isLoading ? 'Loading…' : `${plural(rows.length, 'event')}${moreText(hasMore, rows.length)}`}
         </span>
@@ -171,7 +177,6 @@ const NO_ROWS: Omit<Rows, 'key' | 'after'> = { rows: [], hasMore: false }
 
 /** Rows by pages: the first at once, the next ones as they are asked for. */
 function useRows(key: string, input: Omit<GridAsked, 'first'>) {
-  const [turn, setTurn] = useState(0)
   const [state, setState] = useState<Rows>({ key: '', rows: [], after: null, hasMore: false })
   const [isLoading, setIsLoading] = useState(true)
   const asking = useRef(input)
@@ -194,31 +199,28 @@ function useRows(key: string, input: Omit<GridAsked, 'first'>) {
     loading.current = undefined
     setIsLoading(false)
   }, [])
-  // biome-ignore lint/correctness/useExhaustiveDependencies: a new turn loads again
   useEffect(() => {
     void load(null, [], key)
     return () => loading.current?.abort()
-  }, [key, turn, load])
+  }, [key, load])
   const more = useCallback(() => {
     if (loading.current === undefined && state.hasMore) void load(state.after, state.rows, state.key)
   }, [load, state])
-  const restart = useCallback(() => setTurn(before => before + 1), [])
   // Rows of the question before would stand under the wrong columns.
   const isCurrent = state.key === key
   const { rows, hasMore, error } = isCurrent ? state : NO_ROWS
-  return { rows, hasMore, isLoading: isLoading || !isCurrent, error, more, restart }
+  return { rows, hasMore, isLoading: isLoading || !isCurrent, error, more }
 }
 
 /** A CSV of all rows that the filters and the range let through. */
-function Download({ pool, view }: { pool: Pool; view: ReturnType<typeof useView>['view'] }) {
+function Download({ pool, view, times }: { pool: Pool; view: View; times: ReturnType<typeof timesOf> }) {
   const { run, isRunning, error } = useAction(() => {
-    const { columns, filters, range } = view
-    const ms = RANGES[range]?.ms
+    const { columns, filters } = view
     const parameters = new URLSearchParams({
       format: 'csv',
-      columns: columns.join(','),
+      columns: listOf(columns),
       ...(filters.length === 0 ? {} : { filters: JSON.stringify(filters) }),
-      ...(ms === undefined ? {} : { start: new Date(Date.now() - ms).toISOString() }),
+      ...times,
     })
     return download(`/v1/pools/${pool.id}/export?${parameters}`, `${pool.uniqueName}.csv`)
   })

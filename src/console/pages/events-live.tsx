@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { messageOf } from '../client/api-error.ts'
 import type { Pool } from '../client/pools.ts'
 import { followTail } from '../client/tail.ts'
-import { PAYLOAD, RECEIVED_AT } from '../model/columns.ts'
+import { listOf, PAYLOAD, RECEIVED_AT } from '../model/columns.ts'
 import { count, plural } from '../model/format.ts'
 import { Grid } from '../ui/grid.tsx'
 import { Badge, Note } from '../ui/parts.tsx'
@@ -42,7 +42,7 @@ function useTail(poolId: string, names: readonly string[]) {
       missed: (more: number) => setMissed(before => before + more),
       connected: setIsConnected,
     }
-    followTail(poolId, { columns: names.join(',') }, listener, gone.signal).catch(error =>
+    followTail(poolId, { columns: listOf(names) }, listener, gone.signal).catch(error =>
       setProblem(messageOf(error)),
     )
     return () => gone.abort()

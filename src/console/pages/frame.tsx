@@ -1,7 +1,7 @@
 /** The frame of every page: where one is, where one can go, who is signed in. */
 
 import type { ComponentChildren } from 'preact'
-import { useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
 import { type Signed, signOut } from '../client/session.ts'
 import { useAction } from '../ui/load.ts'
@@ -44,6 +44,14 @@ export function firstPath(signed: Signed): string | undefined {
 export function Frame({ signed, children }: { signed: Signed; children: ComponentChildren }) {
   const { path } = useLocation()
   const leave = useAction(signOut)
+  const main = useRef<HTMLElement>(null)
+  const shown = useRef(path)
+  useEffect(() => {
+    if (shown.current === path) return
+    shown.current = path
+    // A new page is read from its begin. Somebody who goes through a choice keeps it.
+    if (!(document.activeElement instanceof HTMLSelectElement)) main.current?.focus({ preventScroll: true })
+  }, [path])
   const isAt = (place: Place) => (place.path === '/' ? path === '/' : path.startsWith(place.path))
   return (
     <>
@@ -72,7 +80,7 @@ export function Frame({ signed, children }: { signed: Signed; children: Componen
           {leave.error !== undefined && <Note kind="bad">{leave.error}</Note>}
         </div>
       </header>
-      <main id="main" tabIndex={-1}>
+      <main id="main" ref={main} tabIndex={-1}>
         {children}
       </main>
     </>

@@ -32,6 +32,7 @@ const WAYS = [
 
 export function NewSource() {
   const [way, setWay] = useState('sample')
+  const [sample, setSample] = useState('')
   const [begun, setBegun] = useState<Begun>()
   const begin = (next: Begun) => setBegun(next)
   return (
@@ -51,7 +52,7 @@ export function NewSource() {
           )
         }}
       >
-        {way === 'sample' && <FromSample onBegin={begin} />}
+        {way === 'sample' && <FromSample text={sample} onText={setSample} onBegin={begin} />}
         {way === 'preset' && <FromPreset onBegin={begin} />}
       </Tabs>
       {begun !== undefined && (
@@ -67,8 +68,15 @@ export function NewSource() {
 
 const EXAMPLE = '{"id": "ord_1", "created_at": "2026-11-26T08:00:00Z", "price": 12.5, "paid": true}'
 
-function FromSample({ onBegin }: { onBegin: (begun: Begun) => void }) {
-  const [text, setText] = useState('')
+function FromSample({
+  text,
+  onText,
+  onBegin,
+}: {
+  text: string
+  onText: (text: string) => void
+  onBegin: (begun: Begun) => void
+}) {
   const { run, isRunning, error } = useAction(async () => {
     const proposal = await inferColumns(text)
     const { columns, uniqueId, timestamp, events, leftOut, orderBy } = proposal
@@ -91,7 +99,7 @@ function FromSample({ onBegin }: { onBegin: (begun: Begun) => void }) {
         label="Sample events"
         hint="One event, an array, or one event after the other. Several show which properties may be absent."
         value={text}
-        onText={setText}
+        onText={onText}
         placeholder={EXAMPLE}
       />
       {error !== undefined && <Note kind="bad">{error}</Note>}
@@ -100,7 +108,7 @@ function FromSample({ onBegin }: { onBegin: (begun: Begun) => void }) {
           {isRunning ? 'Reading…' : 'Propose columns'}
         </button>
         {text === '' && (
-          <button type="button" onClick={() => setText(EXAMPLE)}>
+          <button type="button" onClick={() => onText(EXAMPLE)}>
             Take this example
           </button>
         )}

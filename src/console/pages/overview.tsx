@@ -1,5 +1,5 @@
 /** Overview: is all well, what comes in, from whom. */
-import { useMemo } from 'preact/hooks'
+import { useMemo, useRef } from 'preact/hooks'
 import {
   loadOverview,
   type Overview as OverviewData,
@@ -21,6 +21,7 @@ const DISK_FREE_LOW = 0.1
 
 export function Overview() {
   const loaded = useLoad('overview', loadOverview, POLL_MS)
+  const rates = useRates(loaded.data?.serverStatus)
   return (
     <>
       <Heading title="Overview">
@@ -28,19 +29,54 @@ export function Overview() {
           New source
         </a>
       </Heading>
-      <Show from={loaded}>{data => <Server data={data} />}</Show>
+      <Show from={loaded}>{data => <Server data={data} rates={rates} />}</Show>
     </>
   )
 }
 
-function Server({ data: { serverStatus: status, unfinishedJobs } }: { data: OverviewData }) {
+/** Events a second by pool: accepted between the last two answers. */
+type Rates = ReadonlyMap<string, number>
+
+function useRates(status: ServerStatus | undefined): Rates {
+  const before = useRef<{ readonly status: ServerStatus; readonly atMs: number } | undefined>(undefined)
+  const rates = useRef<Rates>(new Map())
+  if (status !== undefined && before.current?.status !== status) {
+    const atMs = performance.now()
+    rates.current =
+      before.current === undefined
+        ? new Map()
+        : ratesOf(before.current.status, status, atMs - before.current.atMs)
+    before.current = { status, atMs }
+  }
+  return rates.current
+}
+
+function ratesOf(before: ServerStatus, now: ServerStatus, ms: number): Rates {
+  // After a restart the counts begin again.
+  if (before.startedAt !== now.startedAt) return new Map()
+  const counts = new Map(before.busiest.map(({ dataPool, activity }) => [dataPool.id, +activity.accepted]))
+  return new Map(
+    now.busiest.flatMap(({ dataPool: { id }, activity }) => {
+      const known = counts.get(id)
+      return known === undefined ? [] : [[id, ((+activity.accepted - known) * 1000) / ms] as const]
+    }),
+  )
+}
+
+function Server({
+  data: { serverStatus: status, unfinishedJobs },
+  rates,
+}: {
+  data: OverviewData
+  rates: Rates
+}) {
   return (
     <>
       <Health status={status} />
       <Activity status={status} />
       <section>
         <h2>Busiest sources since the start</h2>
-        {status.busiest.length === 0 ? <NothingYet /> : <Busiest status={status} />}
+        {status.busiest.length === 0 ? <NothingYet /> : <Busiest status={status} rates={rates} />}
       </section>
       {unfinishedJobs.length > 0 && <Jobs jobs={unfinishedJobs} />}
     </>
@@ -55,7 +91,11 @@ function Health({ status }: { status: ServerStatus }) {
     ['Rejected', count(status.rejected), 'since the start'],
     ['Sync', status.syncMs === null ? '–' : `${decimal(status.syncMs)} ms`, 'of a group of requests'],
     ['Segments', count(status.segments), bytes(status.segmentBytes)],
-    ['Not yet in segments', count(status.unflushedRecords), 'records, which queries see'],
+    [
+      'Lag of segments',
+      `${decimal(status.flushLagMs / 1000)} s`,
+      `${count(status.unflushedRecords)} records, which queries see already`,
+    ],
     ['Disk free', percent(free), bytes(status.diskFreeBytes)],
     ['Memory', bytes(status.memoryBytes), 'main process'],
   ]
@@ -116,7 +156,7 @@ function Activity({ status }: { status: ServerStatus }) {
   )
 }
 
-function Busiest({ status }: { status: ServerStatus }) {
+function Busiest({ status, rates }: { status: ServerStatus; rates: Rates }) {
   return (
     <Table
       label="Busiest sources"
@@ -127,6 +167,11 @@ function Busiest({ status }: { status: ServerStatus }) {
           title: 'Data pool',
           isHead: true,
           cell: ({ dataPool }) => <a href={toEvents(dataPool.uniqueName)}>{dataPool.uniqueName}</a>,
+        },
+        {
+          title: 'Events a second',
+          isNumber: true,
+          cell: ({ dataPool }) => (rates.has(dataPool.id) ? decimal(rates.get(dataPool.id)!) : '–'),
         },
         { title: 'Accepted', isNumber: true, cell: ({ activity }) => count(activity.accepted) },
         {

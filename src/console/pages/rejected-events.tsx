@@ -7,6 +7,7 @@ import { useLoad } from '../ui/load.ts'
 import { Code, Note, Show, Time } from '../ui/parts.tsx'
 import { AddColumn, typeOf, type Wanted } from './add-column.tsx'
 import type { Where } from './rejected.tsx'
+import { useIsAdmin } from './who.ts'
 
 /** Events of one reason are alike. */
 const SHOWN = 20
@@ -32,6 +33,7 @@ export function RejectedEvents({ where, reason }: { where: Where; reason: Reason
   const [wanted, setWanted] = useState<Wanted>()
   const marked = reason.column === null ? undefined : (properties?.get(reason.column) ?? reason.column)
   const isLiving = where.names.has(reason.poolId)
+  const isAdmin = useIsAdmin()
   return (
     <>
       <Show from={loaded}>
@@ -44,7 +46,7 @@ export function RejectedEvents({ where, reason }: { where: Where; reason: Reason
                   marked={marked}
                   isOpen={at === 0}
                   onProperty={
-                    isLiving
+                    isLiving && isAdmin
                       ? (path, value) => setWanted({ jsonProperty: path, type: typeOf(value) })
                       : undefined
                   }

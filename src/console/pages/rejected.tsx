@@ -2,9 +2,17 @@
 import { useMemo, useState } from 'preact/hooks'
 import { useLocation, useRoute } from 'preact-iso'
 import { loadPool, loadRejectedPool, type Pool } from '../client/pools.ts'
-import { loadNames, loadOverTime, loadReasons, type Reason, reasonSql } from '../client/rejected.ts'
+import {
+  loadNames,
+  loadOverTime,
+  loadReasons,
+  type Reason,
+  reasonSql,
+  type OverTime as Series,
+  sumOf,
+} from '../client/rejected.ts'
 import { count } from '../model/format.ts'
-import { Chart, type Line } from '../ui/chart.tsx'
+import { Chart, Legend, type Line } from '../ui/chart.tsx'
 import { useLoad } from '../ui/load.ts'
 import { Badge, Empty, Heading, Note, Show, Time } from '../ui/parts.tsx'
 import { Table } from '../ui/table.tsx'
@@ -12,6 +20,7 @@ import { PoolChoice } from './events.tsx'
 import { RejectedEvents } from './rejected-events.tsx'
 import { Replay } from './replay.tsx'
 import { toRejected, withQuery } from './routes.ts'
+import { useIsAdmin } from './who.ts'
 
 export interface Where {
   readonly rejected: Pool
@@ -131,22 +140,34 @@ function Nothing({ days }: { days: number }) {
   )
 }
 
+/** Colours of the lines. Codes beyond them are one line. */
+const LINE_COLORS = ['--bad', '--accent', '--warn', '--good']
+
+function linesOf(codes: Series['codes']): readonly Line[] {
+  const shown = codes.length > LINE_COLORS.length ? LINE_COLORS.length - 1 : codes.length
+  const lines = codes.slice(0, shown).map(({ code, counts }) => ({ title: code, values: counts }))
+  const [first, ...rest] = codes.slice(shown)
+  if (first !== undefined) {
+    const values = first.counts.map((sum, at) => rest.reduce((all, { counts }) => all + counts[at]!, sum))
+    lines.push({ title: 'others', values })
+  }
+  return lines.map((line, at) => ({ ...line, color: LINE_COLORS[at]! }))
+}
+
 function OverTime({ where: { rejected, pool } }: { where: Where }) {
   const { data, error } = useLoad(`over time ${pool?.id ?? ''}`, signal =>
     loadOverTime(rejected, pool?.id, signal),
   )
-  const lines: readonly Line[] = useMemo(
-    () => [{ title: 'Rejected', color: '--bad', values: data?.counts ?? [] }],
-    [data],
-  )
+  const lines = useMemo(() => linesOf(data?.codes ?? []), [data])
   if (error !== undefined) return <Note kind="bad">{error}</Note>
   if (data === undefined || data.times.length === 0) return null
-  const sum = data.counts.reduce((all, one) => all + one, 0)
+  const sums = lines.map(({ title, values }) => `${title} ${count(sumOf(values))}`)
   return (
     <section>
       <h2>By hour, last seven days</h2>
+      <Legend lines={lines} />
       <Chart
-        label={`${count(sum)} events were refused in the last seven days.`}
+        label={`Events refused in the last seven days: ${sums.join(', ')}.`}
         times={data.times}
         lines={lines}
       />
@@ -166,6 +187,7 @@ function OneReason({
   onClose: () => void
 }) {
   const [isReplaying, setIsReplaying] = useState(false)
+  const isAdmin = useIsAdmin()
   const name = where.names.get(reason.poolId) ?? reason.poolId
   return (
     <section>
@@ -174,9 +196,11 @@ function OneReason({
           <Badge kind="bad">{reason.code}</Badge> {reason.column ?? ''} in {name}
         </h2>
         <div class="actions">
-          <button type="button" class="primary" onClick={() => setIsReplaying(true)}>
-            Take in again
-          </button>
+          {isAdmin && (
+            <button type="button" class="primary" onClick={() => setIsReplaying(true)}>
+              Take in again
+            </button>
+          )}
           <button type="button" onClick={onClose}>
             Close
           </button>

@@ -7,10 +7,7 @@ import { useAction } from '../ui/load.ts'
 import { Heading, Note } from '../ui/parts.tsx'
 
 export function SignIn() {
-  const [clientId, setClientId] = useState('')
-  const [clientSecret, setClientSecret] = useState('')
   const [codeError, setCodeError] = useState<string>()
-  const { run, isRunning, error } = useAction(() => signIn({ clientId: clientId.trim(), clientSecret }))
   useEffect(() => {
     const code = new URLSearchParams(location.hash.slice(1)).get('code')
     if (code === null) return
@@ -18,35 +15,45 @@ export function SignIn() {
     history.replaceState(null, '', '/sign-in')
     signIn({ code }).catch(reason => setCodeError(messageOf(reason)))
   }, [])
-  const problem = error ?? codeError
   return (
     <main class="sign-in">
       <Heading title="Sign in to Weir" />
-      <Form class="form" onSubmit={run}>
-        {problem !== undefined && <Note kind="bad">{problem}</Note>}
-        <TextField
-          label="Application id"
-          value={clientId}
-          onText={setClientId}
-          autoComplete="username"
-          spellcheck={false}
-          required
-        />
-        <TextField
-          label="Secret"
-          type="password"
-          value={clientSecret}
-          onText={setClientSecret}
-          autoComplete="current-password"
-          hint="Both stand in admin.json in the data folder, and in the first lines that the first start printed."
-          required
-        />
-        <div class="actions">
-          <button type="submit" class="primary" disabled={isRunning}>
-            {isRunning ? 'Signing in…' : 'Sign in'}
-          </button>
-        </div>
-      </Form>
+      {codeError !== undefined && <Note kind="bad">{codeError}</Note>}
+      <SignInForm />
     </main>
+  )
+}
+
+/** @param id the application that was signed in before */
+export function SignInForm({ id = '' }: { id?: string }) {
+  const [clientId, setClientId] = useState(id)
+  const [clientSecret, setClientSecret] = useState('')
+  const { run, isRunning, error } = useAction(() => signIn({ clientId: clientId.trim(), clientSecret }))
+  return (
+    <Form class="form" onSubmit={run}>
+      {error !== undefined && <Note kind="bad">{error}</Note>}
+      <TextField
+        label="Application id"
+        value={clientId}
+        onText={setClientId}
+        autoComplete="username"
+        spellcheck={false}
+        required
+      />
+      <TextField
+        label="Secret"
+        type="password"
+        value={clientSecret}
+        onText={setClientSecret}
+        autoComplete="current-password"
+        hint="Both stand in admin.json in the data folder, and in the first lines that the first start printed."
+        required
+      />
+      <div class="actions">
+        <button type="submit" class="primary" disabled={isRunning}>
+          {isRunning ? 'Signing in…' : 'Sign in'}
+        </button>
+      </div>
+    </Form>
   )
 }

@@ -1,9 +1,9 @@
 /** Who may post to a source, and in which forms: credentials, signature, request forms. */
 import { useState } from 'preact/hooks'
-import { modifySource, type Source as SourceData } from '../client/sources.ts'
+import { loadSignatureSchemes, modifySource, type Source as SourceData } from '../client/sources.ts'
 import { ConfirmDialog } from '../ui/dialog.tsx'
 import { Checkbox, Form, Select, TextArea, TextField } from '../ui/fields.tsx'
-import { useAction } from '../ui/load.ts'
+import { useAction, useLoad } from '../ui/load.ts'
 import { Badge, Note } from '../ui/parts.tsx'
 
 export function Credentials({ source, onChange }: { source: SourceData; onChange: () => void }) {
@@ -69,25 +69,6 @@ export function Credentials({ source, onChange }: { source: SourceData; onChange
   )
 }
 
-const SCHEMES = [
-  'STANDARD_WEBHOOKS',
-  'GITHUB',
-  'STRIPE',
-  'SHOPIFY',
-  'SLACK',
-  'GITLAB',
-  'SVIX',
-  'ZOOM',
-  'META',
-  'TWILIO',
-  'SENDGRID',
-  'LINEAR',
-  'PADDLE',
-  'HUBSPOT',
-  'DISCORD',
-  'TWITCH',
-]
-
 function SignatureState({
   signature,
 }: {
@@ -111,6 +92,7 @@ function SignatureState({
 
 export function SignatureForm({ source, onChange }: { source: SourceData; onChange: () => void }) {
   const { signature = null } = source.connectionSettings
+  const schemes = useLoad('schemes', loadSignatureSchemes)
   const [scheme, setScheme] = useState(signature?.scheme ?? 'STANDARD_WEBHOOKS')
   const [secrets, setSecrets] = useState('')
   const [isRemoving, setIsRemoving] = useState(false)
@@ -123,7 +105,8 @@ export function SignatureForm({ source, onChange }: { source: SourceData; onChan
     .split('\n')
     .map(line => line.trim())
     .filter(line => line !== '')
-  const schemes = SCHEMES.includes(scheme) ? SCHEMES : [scheme, ...SCHEMES]
+  // Its fields are set through the API alone.
+  const names = (schemes.data ?? [scheme]).filter(name => name !== 'GENERIC_HMAC' || name === scheme)
   return (
     <Form
       class="form"
@@ -136,7 +119,7 @@ export function SignatureForm({ source, onChange }: { source: SourceData; onChan
       <Select
         label="Scheme"
         value={scheme}
-        options={schemes.map(name => ({ value: name, text: name }))}
+        options={names.map(name => ({ value: name, text: name }))}
         onChoose={setScheme}
       />
       <TextArea
@@ -181,10 +164,16 @@ const FORMS: Readonly<Record<string, string>> = {
 
 /** Forms of requests that are taken besides a POST of JSON. */
 export function Forms({ source, onChange }: { source: SourceData; onChange: () => void }) {
-  const { accept = [] } = source.connectionSettings
+  const [accept, setAccept] = useState(source.connectionSettings.accept ?? [])
   const { run, isRunning, error } = useAction(async (form: string, isTaken: boolean) => {
     const next = isTaken ? [...accept, form] : accept.filter(one => one !== form)
-    await modifySource(source.id, { connectionSettings: { accept: next } })
+    setAccept(next)
+    try {
+      await modifySource(source.id, { connectionSettings: { accept: next } })
+    } catch (error) {
+      setAccept(accept)
+      throw error
+    }
     onChange()
   })
   return (

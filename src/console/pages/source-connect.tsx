@@ -4,7 +4,7 @@ import { messageOf } from '../client/api-error.ts'
 import { loadPresets, type Source } from '../client/sources.ts'
 import { followTail } from '../client/tail.ts'
 import { PAYLOAD } from '../model/columns.ts'
-import { exampleEvent, LANGUAGES, snippet, type Target } from '../model/snippets.ts'
+import { exampleBody, LANGUAGES, snippet, type Target } from '../model/snippets.ts'
 import { JsonTree } from '../ui/json-tree.tsx'
 import { useLoad } from '../ui/load.ts'
 import { Badge, Code, Note } from '../ui/parts.tsx'
@@ -21,7 +21,7 @@ export function Connect({ source }: { source: Source }) {
     url,
     basicAuth: settings.basicAuth ?? null,
     columns,
-    example: exampleEvent(columns),
+    example: exampleBody(columns, settings.eventsPath ?? null),
     name: source.uniqueName,
     timestamp: settings.timestamp ?? null,
     uniqueId: settings.uniqueId ?? null,

@@ -1,6 +1,6 @@
 /** Dialogs: the browser's own, which keeps the keyboard inside and gives it back at the end. */
 import type { ComponentChildren } from 'preact'
-import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { Form, TextField } from './fields.tsx'
 import { useAction } from './load.ts'
 import { Note } from './parts.tsx'
@@ -16,9 +16,18 @@ export function Dialog({
 }) {
   const dialog = useRef<HTMLDialogElement>(null)
   const id = useId()
-  useEffect(() => dialog.current?.showModal(), [])
+  const isGone = useRef(false)
+  useLayoutEffect(() => {
+    const element = dialog.current!
+    element.showModal()
+    return () => {
+      isGone.current = true
+      // Closed, and not only removed, it gives the keyboard back to where it was.
+      element.close()
+    }
+  }, [])
   return (
-    <dialog ref={dialog} aria-labelledby={id} onClose={onClose}>
+    <dialog ref={dialog} aria-labelledby={id} onClose={() => isGone.current || onClose()}>
       <header class="heading">
         <h2 id={id}>{title}</h2>
         <button type="button" class="small" onClick={() => dialog.current?.close()}>

@@ -58,13 +58,14 @@ function Labelled({
 interface Texts extends FieldProps {
   readonly value: string
   readonly onText: (text: string) => void
-  readonly type?: 'text' | 'password' | 'search' | 'number'
+  readonly type?: 'text' | 'password' | 'search' | 'number' | 'datetime-local'
   readonly required?: boolean
   readonly disabled?: boolean
   readonly autoComplete?: string
   readonly placeholder?: string
   readonly spellcheck?: boolean
   readonly min?: string
+  readonly step?: string
 }
 
 export function TextField({ label, hint, isLabelHidden, value, onText, type = 'text', ...input }: Texts) {

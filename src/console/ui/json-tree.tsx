@@ -37,9 +37,25 @@ export function JsonTree({
   )
 }
 
+/** A number that JavaScript would write in another way, such as one above 2^53. */
+class AsWritten {
+  readonly text: string
+
+  constructor(text: string) {
+    this.text = text
+  }
+}
+
+/** Browsers without `source` show such numbers rounded. */
+function asWritten(_: string, value: unknown, context?: { readonly source?: string }): unknown {
+  const source = context?.source
+  const isRead = typeof value !== 'number' || source === undefined || String(value) === source
+  return isRead ? value : new AsWritten(source)
+}
+
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return JSON.parse(text, asWritten)
   } catch {
     return undefined
   }
@@ -57,14 +73,18 @@ interface PartProps {
 function Part({ name, value, path, depth, marked, onProperty }: PartProps) {
   const isMarked = path !== '' && path === marked
   const label = name === undefined ? null : <span class="tree-name">{name}: </span>
-  if (typeof value !== 'object' || value === null)
+  if (value instanceof AsWritten || typeof value !== 'object' || value === null)
     return (
       <div class={`tree-leaf ${isMarked ? 'marked' : ''}`}>
         {label}
-        <span class={`tree-${value === null ? 'null' : typeof value}`}>{JSON.stringify(value)}</span>
+        <Leaf value={value} />
         {isMarked && <span class="badge badge-bad">to blame</span>}
         {onProperty !== undefined && name !== undefined && !path.includes('[') && (
-          <button type="button" class="small tree-action" onClick={() => onProperty(path, value)}>
+          <button
+            type="button"
+            class="small tree-action"
+            onClick={() => onProperty(path, value instanceof AsWritten ? Number(value.text) : value)}
+          >
             Add as column
           </button>
         )}
@@ -81,6 +101,11 @@ function Part({ name, value, path, depth, marked, onProperty }: PartProps) {
       isMarked={isMarked}
     />
   )
+}
+
+function Leaf({ value }: { value: unknown }) {
+  if (value instanceof AsWritten) return <span class="tree-number">{value.text}</span>
+  return <span class={`tree-${value === null ? 'null' : typeof value}`}>{JSON.stringify(value)}</span>
 }
 
 /** An object or a list. What is folded is not drawn: a payload may be wide and deep. */

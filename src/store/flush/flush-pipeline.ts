@@ -83,6 +83,11 @@ export class FlushingPool {
     return this.underWay.reduce((sum, flush) => sum + flush.rows, this.memtable.rows)
   }
 
+  /** Monotonic: when its oldest unflushed row came; undefined when the pool is clean. */
+  get oldestMs(): number | undefined {
+    return this.underWay[0]?.oldestMs ?? this.memtable.since?.ms
+  }
+
   /** The lowest unflushed sequence; undefined when the pool is clean. */
   get firstUnflushed(): number | undefined {
     return this.underWay[0]?.first ?? this.memtable.first

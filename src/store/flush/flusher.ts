@@ -75,6 +75,8 @@ interface FlusherDeps extends FlushDeps {
 interface FlusherStats {
   /** Rows and deletes that are not flushed, those of flushes under way included. */
   readonly memtableRows: number
+  /** Monotonic: when the oldest of them came; undefined without any. */
+  readonly oldestMs: number | undefined
   readonly memtableBytes: number
   /** The part of memtableBytes that is in flushes under way: high under load. */
   readonly flushingBytes: number
@@ -273,9 +275,14 @@ export class Flusher {
 
   stats(): FlusherStats {
     let memtableRows = 0
-    for (const state of this.#unflushed) memtableRows += state.unflushedRows
+    let oldestMs = Number.POSITIVE_INFINITY
+    for (const state of this.#unflushed) {
+      memtableRows += state.unflushedRows
+      oldestMs = Math.min(oldestMs, state.oldestMs ?? oldestMs)
+    }
     return {
       memtableRows,
+      oldestMs: oldestMs === Number.POSITIVE_INFINITY ? undefined : oldestMs,
       memtableBytes: this.#budget.bytes,
       flushingBytes: this.#pipeline.bytes,
       recentFlushBytes: this.#recent.bytes,

@@ -1,0 +1,11 @@
+/** Who is signed in, for what pages offer: the server decides what is allowed. */
+import { createContext } from 'preact'
+import { useContext } from 'preact/hooks'
+import type { Signed } from '../client/session.ts'
+
+export const Who = createContext<Signed | undefined>(undefined)
+
+/** True where the application has the scope `admin`, which changes need. */
+export function useIsAdmin(): boolean {
+  return useContext(Who)?.scopes.has('admin') === true
+}
