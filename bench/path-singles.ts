@@ -15,7 +15,7 @@ import { agreed, errorsOf, onFreshWeir, settled } from './path-runs.ts'
 
 const CONNECTIONS = [1, 64, 1024] as const
 const MOST = 1024
-/** Of P-2: of the dropping server's rate, syncs until half of the acks, ms above one sync when idle. */
+/** Of P-2: part of the dropping server's rate; syncs, and ms above one sync, of ack p50. */
 const GOALS = { ratio: 0.5, syncs: 3, idleMs: 0.3 }
 const SYNCS = 500
 /** About what one event takes in the log. */
@@ -68,7 +68,7 @@ function verdicts(ratio: number, sync: number, [idle = 0, few = 0]: readonly num
   )
 }
 
-/** Median time of a write of a small record and its sync, one after the other, on the quiet disk. */
+/** Median time of a small write and its sync, on the quiet disk. */
 async function syncMs(settings: PathSettings): Promise<number> {
   await settled(settings)
   const folder = benchFolder('weir-sync-')

@@ -19,14 +19,17 @@ interface StateDeps {
 
 /** Reads the state, at most once a second. */
 export function stateReader(deps: StateDeps): () => Promise<StateOfServer> {
-  let state: Promise<StateOfServer> | undefined
-  let atMs = 0
+  let last: { readonly atMs: number; readonly state: Promise<StateOfServer> } | undefined
   return async () => {
-    if (state === undefined || monotonicMs() - atMs > STATE_MS) {
-      atMs = monotonicMs()
-      state = readState(deps)
+    if (last === undefined || monotonicMs() - last.atMs > STATE_MS)
+      last = { atMs: monotonicMs(), state: readState(deps) }
+    const asked = last
+    try {
+      return await asked.state
+    } catch (error) {
+      if (last === asked) last = undefined // the next one who asks gets another try
+      throw error
     }
-    return await state
   }
 }
 

@@ -1,6 +1,6 @@
 /** The console: who is signed in decides what is shown. */
 import { render } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { LocationProvider, Route, Router, useLocation } from 'preact-iso'
 import { messageOf } from './client/api-error.ts'
 import { forget, resumeSession, type Signed, watchSession } from './client/session.ts'
@@ -22,9 +22,12 @@ function App() {
   /** undefined: not known yet; null: nobody. */
   const [who, setWho] = useState<Signed | null>()
   const [isEnded, setIsEnded] = useState(false)
+  const place = useRef<{ readonly focused: Element | null; readonly scrollY: number } | undefined>(undefined)
   const [problem, setProblem] = useState<string>()
   useEffect(() => {
     watchSession(change => {
+      // What is hidden has neither keyboard nor place.
+      if (change === 'ended') place.current = { focused: document.activeElement, scrollY }
       setIsEnded(change === 'ended')
       if (change !== 'ended') setWho(change === 'signed out' ? null : change)
     })
@@ -32,6 +35,13 @@ function App() {
     if (location.pathname === '/sign-in' && location.hash.includes('code=')) setWho(null)
     else resumeSession().catch(error => setProblem(messageOf(error)))
   }, [])
+  useEffect(() => {
+    if (isEnded || place.current === undefined) return
+    const { focused, scrollY } = place.current
+    place.current = undefined
+    if (focused instanceof HTMLElement) focused.focus({ preventScroll: true })
+    scrollTo(0, scrollY)
+  }, [isEnded])
   if (problem !== undefined)
     return (
       <main class="sign-in">
@@ -55,7 +65,7 @@ function App() {
 
 function SignInAgain({ who: { application } }: { who: Signed }) {
   return (
-    <Dialog title="The session ended" onClose={forget}>
+    <Dialog title="The session ended" leave="Leave this page" onClose={forget}>
       <p>Sign in again as {application.uniqueName}, and the page goes on where it was.</p>
       <SignInForm id={application.id} />
     </Dialog>

@@ -26,10 +26,18 @@ async function makeApplication(to: TestServer, uniqueName: string, scope: string
   return { clientId, clientSecret: secret }
 }
 
-/** Ends the session on the server, and lets the page forget its token by a refused request. */
-async function endSession(page: Page, { base }: TestServer): Promise<void> {
+/** Lets the page forget its token by a refused request. */
+async function refuseToken(page: Page, { base }: TestServer): Promise<void> {
   await page.route(`${base}/graphql`, route => route.fulfill({ status: 401, body: '{}' }), { times: 1 })
+}
+
+async function endSession(page: Page, server: TestServer): Promise<void> {
+  await refuseToken(page, server)
   await page.context().clearCookies()
+}
+
+function focusedLabel(page: Page): Promise<string> {
+  return page.evaluate<string>('document.activeElement.labels?.[0]?.textContent ?? ""')
 }
 
 test('a link to a page leads there after the sign-in, and a reload stays signed in', async () => {
@@ -73,6 +81,9 @@ test('a session that ends keeps what was typed, and the sign-in goes on with it'
   const dialog = page.getByRole('dialog', { name: 'The session ended' })
   await dialog.waitFor()
   expect(await page.getByRole('heading', { name: 'New source' }).isVisible()).toBe(false)
+  expect(await focusedLabel(page)).toBe('Secret')
+  await page.keyboard.press('Escape')
+  expect(await dialog.isVisible()).toBe(true)
   await dialog.getByLabel('Secret').fill(adminOf(server.dataDir).clientSecret)
   await dialog.getByRole('button', { name: 'Sign in' }).click()
   await page.getByRole('heading', { name: 'kept-draft' }).waitFor()
@@ -84,12 +95,51 @@ test('another application that signs in after the end does not go on with the pa
   await endSession(page, server)
   await page.getByRole('button', { name: 'Propose columns' }).click()
   const dialog = page.getByRole('dialog', { name: 'The session ended' })
+  await dialog.waitFor()
+  const asked: string[] = []
+  page.on('request', request => asked.push(request.postData() ?? ''))
   const other = await makeApplication(server, 'other', 'ADMIN')
   await dialog.getByLabel('Application id').fill(other.clientId)
   await dialog.getByLabel('Secret').fill(other.clientSecret)
   await dialog.getByRole('button', { name: 'Sign in' }).click()
   await page.getByRole('heading', { name: 'New source' }).waitFor()
   expect(await page.getByLabel('Sample events').inputValue()).toBe('')
+  expect(asked.filter(body => body.includes('inferColumns'))).toEqual([])
+})
+
+test('another application that signed in with this browser sends nothing of the page', async () => {
+  const { page } = await openSignedIn(browser, server, '/new-source')
+  await page.getByLabel('Sample events').fill('{"draft": 1}')
+  const { clientId, clientSecret } = await makeApplication(server, 'planted', 'ADMIN')
+  const planted = await page.context().request.post(`${server.base}/session`, {
+    data: { clientId, clientSecret },
+    headers: { origin: server.base },
+  })
+  expect(planted.status()).toBe(200)
+  await refuseToken(page, server)
+  const asked: string[] = []
+  page.on('request', request => asked.push(request.postData() ?? ''))
+  await page.getByRole('button', { name: 'Propose columns' }).click()
+  await page.getByText('planted', { exact: true }).waitFor()
+  // The one that was refused.
+  expect(asked.filter(body => body.includes('inferColumns'))).toHaveLength(1)
+})
+
+test('a sign-in in one tab goes on in the others', async () => {
+  const { page } = await openSignedIn(browser, server, '/new-source')
+  await page.getByLabel('Sample events').fill('{"kept": 1}')
+  const second = await page.context().newPage()
+  await second.goto(`${server.base}/sources`)
+  await second.getByRole('link', { name: 'orders', exact: true }).waitFor()
+  await endSession(page, server)
+  await page.getByRole('button', { name: 'Propose columns' }).click()
+  await page.getByRole('dialog', { name: 'The session ended' }).waitFor()
+  await refuseToken(second, server)
+  const again = second.getByRole('dialog', { name: 'The session ended' })
+  await again.getByLabel('Secret').fill(adminOf(server.dataDir).clientSecret)
+  await again.getByRole('button', { name: 'Sign in' }).click()
+  await page.getByText('Read 1 event').waitFor()
+  expect(await page.getByLabel('Sample events').inputValue()).toBe('{"kept": 1}')
 })
 
 test('a sign-out in one tab is one in all', async () => {

@@ -81,8 +81,7 @@ export function takeBatch(slab: Slab<IngestRequest>, grant: Grant): Batch | unde
   slab.readyBytes -= bytes
   slab.readyParsedBytes -= parsedBytesMax
   slab.ready = [...paused, ...ready.splice(count)]
-  const made = tableOf(slab.memory, ready, grant)
-  const { task, requests, groupOf, pools, order } = made
+  const { task, requests, groupOf, pools, order } = tableOf(slab.memory, ready, grant)
   return { task, requests, groupOf, pools, order, parsedBytesMax, isSmall: !slab.large }
 }
 

@@ -146,7 +146,6 @@ interface Series {
   readonly labels: readonly string[]
   readonly groups: readonly {
     readonly group: readonly (string | null)[]
-    readonly labels: readonly string[]
     readonly values: readonly (string | null)[]
   }[]
 }
@@ -158,7 +157,7 @@ export async function loadOverTime(
   signal: AbortSignal,
 ): Promise<OverTime> {
   const { timeSeries } = await ask<{ readonly timeSeries: Series }>(
-    'query ($input: TimeSeriesInput!) { timeSeries(input: $input) { labels groups { group labels values } } }',
+    'query ($input: TimeSeriesInput!) { timeSeries(input: $input) { labels groups { group values } } }',
     {
       input: {
         metric: { count: { dataPool: { id: rejected.id } } },
@@ -171,10 +170,11 @@ export async function loadOverTime(
     signal,
   )
   const { labels, groups } = timeSeries
-  const codes = groups.map(({ group, labels: own, values }) => {
-    const at = new Map(own.map((label, index) => [label, Number(values[index] ?? 0)]))
-    return { code: group[0] ?? '', counts: labels.map(label => at.get(label) ?? 0) }
-  })
+  // Each group has the labels of all.
+  const codes = groups.map(({ group, values }) => ({
+    code: group[0] ?? '',
+    counts: values.map(value => Number(value ?? 0)),
+  }))
   codes.sort((a, b) => sumOf(b.counts) - sumOf(a.counts))
   return { times: labels.map(label => Date.parse(label) / 1000), codes }
 }

@@ -1,6 +1,6 @@
 /** Requests with the session's token: GraphQL, and files that a person downloads. */
 import { ApiError, errorOf } from './api-error.ts'
-import { currentToken, dropToken } from './session.ts'
+import { changed, currentToken, dropToken, type Token } from './session.ts'
 
 /** The longest query of the server, and its wait for a slot. */
 const REQUEST_MS_MAX = 60_000
@@ -33,26 +33,37 @@ export async function ask<T>(
   return data as T
 }
 
-/** Sends with a token, and once more where it was refused. Throws ApiError where no answer came. */
-async function send(path: string, init: RequestInit, signal?: AbortSignal): Promise<Response> {
-  const answer = await sendOnce(path, init, signal)
-  if (answer.status !== 401) return answer
-  dropToken()
-  return await sendOnce(path, init, signal)
-}
-
-async function sendOnce(
+/**
+ * Sends with a token, and once more where it was refused, as the same application. Throws ApiError
+ * where no answer came.
+ */
+async function send(
   path: string,
   init: RequestInit,
   signal?: AbortSignal,
   msMax = REQUEST_MS_MAX,
 ): Promise<Response> {
-  const authorization = `Bearer ${await currentToken()}`
+  const token = await currentToken()
+  const answer = await sendOnce(token, path, init, signal, msMax)
+  if (answer.status !== 401) return answer
+  dropToken()
+  const next = await currentToken()
+  if (next.applicationId !== token.applicationId) throw changed()
+  return await sendOnce(next, path, init, signal, msMax)
+}
+
+async function sendOnce(
+  { text }: Token,
+  path: string,
+  init: RequestInit,
+  signal: AbortSignal | undefined,
+  msMax: number,
+): Promise<Response> {
   const late = AbortSignal.timeout(msMax)
   try {
     return await fetch(path, {
       ...init,
-      headers: { 'content-type': 'application/json', ...init.headers, authorization },
+      headers: { 'content-type': 'application/json', ...init.headers, authorization: `Bearer ${text}` },
       signal: signal === undefined ? late : AbortSignal.any([signal, late]),
     })
   } catch (error) {
@@ -70,7 +81,7 @@ const DOWNLOAD_BYTES_MAX = 256_000_000
 
 /** Saves an answer as a file. Throws ApiError. */
 export async function download(path: string, name: string): Promise<void> {
-  const answer = await sendOnce(path, {}, undefined, DOWNLOAD_MS_MAX)
+  const answer = await send(path, {}, undefined, DOWNLOAD_MS_MAX)
   if (!answer.ok) throw await errorOf(answer)
   const chunks: Uint8Array<ArrayBuffer>[] = []
   let bytes = 0

@@ -22,18 +22,24 @@ const RENEW_MS = 30_000
 /** A server that takes longer is not there. */
 const SESSION_MS_MAX = 15_000
 
-let token: { readonly text: string; readonly untilMs: number } | undefined
-/** Counts sign-ins and sign-outs. */
-let signIns = 0
-let renewing: Promise<string> | undefined
-/** The application of the last sign-in. */
+/** A token, and whose it is: what one application began is never sent by another one. */
+export interface Token {
+  readonly text: string
+  readonly applicationId: string
+}
+
+let token: (Token & { readonly untilMs: number }) | undefined
+/** Counts the changes of who is signed in: an answer to what began before one does not count. */
+let turns = 0
+let renewing: Promise<Token> | undefined
+/** The application of the page. */
 let applicationId: string | undefined
-/** The session ended below a page. Its requests wait here until the same person signs in again. */
-let ended: PromiseWithResolvers<string> | undefined
+/** The session ended below a page. Its requests wait here until the same application signs in. */
+let ended: PromiseWithResolvers<Token> | undefined
 
 /**
  *   Signed      somebody signed in
- *   signed out  nobody is signed in, or somebody signed out, here or in another tab
+ *   signed out  nobody is signed in, or somebody left, here or in another tab
  *   ended       the session ended by itself: what stands in the page may be somebody's draft
  */
 type SessionChange = Signed | 'signed out' | 'ended'
@@ -44,9 +50,13 @@ export function watchSession(listener: typeof onChange): void {
   onChange = listener
 }
 
-/** A sign-out in one tab is one in all. */
+/** The other tabs of this browser: a sign-out and a sign-in in one are known in all. */
 const otherTabs = new BroadcastChannel('weir-session')
-otherTabs.addEventListener('message', () => forget())
+otherTabs.addEventListener('message', ({ data }) => {
+  if (data === 'signed out') forget()
+  // The cookie is good again. Where it is another application's, its pages are shown.
+  else if (ended !== undefined) renew().catch(() => {})
+})
 
 /** Finds out who is signed in. Throws ApiError where the server is not there. */
 export async function resumeSession(): Promise<void> {
@@ -61,9 +71,15 @@ export async function resumeSession(): Promise<void> {
 export async function signIn(
   by: { readonly clientId: string; readonly clientSecret: string } | { readonly code: string },
 ): Promise<void> {
+  const begun = turns
   const answer = await post('/session', by)
-  signIns += 1
+  if (begun !== turns) {
+    // Somebody left meanwhile.
+    await post('/session/end', {})
+    return
+  }
   take(answer)
+  otherTabs.postMessage('signed in')
 }
 
 /** Throws ApiError where the server did not hear of it: then the session goes on. */
@@ -77,9 +93,9 @@ export async function signOut(): Promise<void> {
  * A token that lasts for the next request. Where the session ended, it waits for the next sign-in.
  * Throws ApiError: `signed_out`, `offline`.
  */
-export async function currentToken(): Promise<string> {
+export async function currentToken(): Promise<Token> {
   if (ended !== undefined) return await ended.promise
-  if (token !== undefined && token.untilMs > Date.now()) return token.text
+  if (token !== undefined && token.untilMs > Date.now()) return token
   renewing ??= renew().finally(() => {
     renewing = undefined
   })
@@ -91,15 +107,18 @@ export function dropToken(): void {
   token = undefined
 }
 
-async function renew(): Promise<string> {
-  const begun = signIns
+async function renew(): Promise<Token> {
+  const begun = turns
+  const before = applicationId
   try {
     const answer = await post('/session/token', {})
-    // Somebody signed out, or in as another one, meanwhile.
-    if (begun !== signIns) throw new ApiError('signed_out', 'You signed out.')
-    return take(answer)
+    if (begun !== turns) throw changed()
+    const renewed = take(answer)
+    // Another application signed in with this browser.
+    if (before !== undefined && before !== renewed.applicationId) throw changed()
+    return renewed
   } catch (error) {
-    if (!(error instanceof ApiError) || error.code !== 'signed_out' || begun !== signIns) throw error
+    if (!(error instanceof ApiError) || error.code !== 'signed_out' || begun !== turns) throw error
     if (applicationId === undefined) {
       forget()
       throw error
@@ -108,32 +127,39 @@ async function renew(): Promise<string> {
   }
 }
 
-function waitForSignIn(): Promise<string> {
+/** For what an application began that is not signed in any more. */
+export function changed(): ApiError {
+  return new ApiError('signed_out', 'Somebody signed in or out meanwhile.')
+}
+
+function waitForSignIn(): Promise<Token> {
   token = undefined
-  ended = Promise.withResolvers()
-  // Nobody may be waiting when another application signs in.
-  ended.promise.catch(() => {})
-  onChange('ended')
+  if (ended === undefined) {
+    ended = Promise.withResolvers()
+    // Nobody may be waiting when somebody leaves.
+    ended.promise.catch(() => {})
+    onChange('ended')
+  }
   return ended.promise
 }
 
-function take({ token: text, expiresInSeconds, application, scopes }: Answer): string {
-  token = { text, untilMs: Date.now() + expiresInSeconds * 1000 - RENEW_MS }
-  // What one application began is not ended by another one.
-  if (application.id === applicationId) ended?.resolve(text)
-  else ended?.reject(new ApiError('signed_out', 'Another application signed in.'))
+function take({ token: text, expiresInSeconds, application, scopes }: Answer): Token {
+  if (application.id !== applicationId) turns += 1
+  token = { text, applicationId: application.id, untilMs: Date.now() + expiresInSeconds * 1000 - RENEW_MS }
+  if (application.id === applicationId) ended?.resolve(token)
+  else ended?.reject(changed())
   ended = undefined
   applicationId = application.id
   onChange({ application, scopes: new Set(scopes) })
-  return text
+  return token
 }
 
 /** Nobody is signed in here from now on. The server is not asked. */
 export function forget(): void {
-  signIns += 1
+  turns += 1
   token = undefined
   applicationId = undefined
-  ended?.reject(new ApiError('signed_out', 'You signed out.'))
+  ended?.reject(changed())
   ended = undefined
   onChange('signed out')
 }

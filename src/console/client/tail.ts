@@ -18,6 +18,9 @@ const PASSING: ReadonlySet<string> = new Set([
   'http_504',
 ])
 
+/** The code of a token that is not valid any more. */
+const REFUSED_TOKEN = 'token_invalid'
+
 export interface TailListener {
   rows(rows: readonly Readonly<Record<string, string | null>>[]): void
   /** So many events did not come to this page. */
@@ -42,7 +45,9 @@ export async function followTail(
     } catch (error) {
       if (signal.aborted) return
       listener.connected(false)
-      if (error instanceof ApiError && !PASSING.has(error.code)) throw error
+      // The secret was changed: the next connection waits for the sign-in.
+      if (error instanceof ApiError && error.code === REFUSED_TOKEN) dropToken()
+      else if (error instanceof ApiError && !PASSING.has(error.code)) throw error
     }
     if (signal.aborted) return
     listener.connected(false)
@@ -52,7 +57,8 @@ export async function followTail(
 
 async function connect(path: string, signal: AbortSignal): Promise<Response> {
   for (let tries = 1; ; tries++) {
-    const answer = await fetch(path, { headers: { authorization: `Bearer ${await currentToken()}` }, signal })
+    const { text } = await currentToken()
+    const answer = await fetch(path, { headers: { authorization: `Bearer ${text}` }, signal })
     if (answer.ok) return answer
     if (answer.status !== 401 || tries === 2) throw await errorOf(answer)
     dropToken()

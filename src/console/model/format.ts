@@ -51,12 +51,28 @@ export function utcTime(iso: string): string {
   return date === undefined ? iso : `${date.toISOString().replace('T', ' ').slice(0, 19)} UTC`
 }
 
-/** As a field of the browser takes it: the reader's zone, whole seconds. "" where it is no time. */
+/** Fields of the browser have times of these years. */
+const YEARS = { first: 1970, last: 9999 }
+
+/** As a field of the browser has it: the reader's zone, whole seconds. "" where it is no time. */
 export function localInput(iso: string): string {
   const date = dateOf(iso)
-  if (date === undefined) return ''
-  const asUtc = new Date(date.getTime() - date.getTimezoneOffset() * 60_000)
-  return asUtc.toISOString().slice(0, 19)
+  if (date === undefined || !isOfYears(date)) return ''
+  const two = (number: number) => String(number).padStart(2, '0')
+  const [month, day] = [date.getMonth() + 1, date.getDate()]
+  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(':')
+  return `${date.getFullYear()}-${two(month)}-${two(day)}T${clock}`
+}
+
+/** The time of such a field, ISO 8601 in UTC; "" for an empty one, undefined where it is none. */
+export function isoOf(localText: string): string | undefined {
+  if (localText === '') return ''
+  const date = new Date(localText)
+  return Number.isNaN(date.getTime()) || !isOfYears(date) ? undefined : date.toISOString()
+}
+
+function isOfYears(date: Date): boolean {
+  return date.getFullYear() >= YEARS.first && date.getFullYear() <= YEARS.last
 }
 
 function dateOf(iso: string): Date | undefined {

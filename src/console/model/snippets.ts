@@ -111,24 +111,43 @@ export function exampleBody(columns: Target['columns'], eventsPath: string | nul
   if (Object.keys(event).length === 0) place(event, ['hello'], 'weir')
   if (eventsPath === null) return event
   const body: object = {}
-  place(body, stepsOf(eventsPath), [event])
+  place(body, eventsPath.split('.'), [event])
   return body
 }
 
+/** An index at the end of a step, as the server reads it (json-property.ts); all else is a name. */
+const INDEXED = /^([^[\]]+)((?:\[\d{1,4}\])+)$/
+/** A column that reads a later element is left out: a longer example helps nobody. */
+const INDEX_MAX = 9
+
+type Step = string | number
+
 /** `a.b[0].c` as its names and indexes. */
-function stepsOf(path: string): readonly string[] {
-  return path.split('.').flatMap(name => name.split(/\[(\d+)\]/).filter(step => step !== ''))
+function stepsOf(property: string): readonly Step[] {
+  return property.split('.').flatMap((step): Step[] => {
+    const [, name, indexes] = INDEXED.exec(step) ?? []
+    if (name === undefined || indexes === undefined) return [step]
+    return [name, ...[...indexes.matchAll(/\d+/g)].map(([index]) => Number(index))]
+  })
 }
 
-/** Puts a value where the steps lead, through objects and arrays that it makes on the way. */
-function place(root: object, steps: readonly string[], value: unknown): void {
+/**
+ * Puts a value where the steps lead, through objects and arrays that it makes on the way. Where an
+ * earlier column made another kind of thing there, it does nothing.
+ */
+function place(root: object, steps: readonly Step[], value: unknown): void {
+  if (steps.some(step => typeof step === 'number' && step > INDEX_MAX)) return
   let at = root
-  for (const [index, step] of steps.slice(0, -1).entries()) {
+  for (const [index, step] of steps.entries()) {
+    if (Array.isArray(at) !== (typeof step === 'number')) return
+    if (index === steps.length - 1) {
+      define(at, String(step), value)
+      return
+    }
     const inner: unknown = Object.hasOwn(at, step) ? Reflect.get(at, step) : undefined
     if (typeof inner === 'object' && inner !== null) at = inner
-    else at = define(at, step, /^\d+$/.test(steps[index + 1]!) ? [] : {}) as object
+    else at = define(at, String(step), typeof steps[index + 1] === 'number' ? [] : {}) as object
   }
-  define(at, steps.at(-1)!, value)
 }
 
 /** A property may have any name, `__proto__` too. */

@@ -1,8 +1,8 @@
 /** Filters, time range and columns of the grid. */
-import { useState } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 import type { PoolColumn } from '../client/pools.ts'
 import { type Filter, OPERATORS, type Operator, takesValue } from '../model/columns.ts'
-import { localInput } from '../model/format.ts'
+import { isoOf, localInput } from '../model/format.ts'
 import { Checkbox, Form, Select, TextField } from '../ui/fields.tsx'
 
 const MINUTE_MS = 60_000
@@ -27,7 +27,12 @@ export interface Range {
 }
 
 /** The times of a range: `start` is included, `stop` is not. */
-export function timesOf({ name, from, until }: Range): { readonly start?: string; readonly stop?: string } {
+export interface Times {
+  readonly start?: string
+  readonly stop?: string
+}
+
+export function timesOf({ name, from, until }: Range): Times {
   const ms = RANGES[name]?.ms
   if (ms !== undefined) return { start: new Date(Date.now() - ms).toISOString() }
   if (name !== 'custom') return {}
@@ -112,16 +117,16 @@ function RangeFields({ range, onRange }: { range: Range; onRange: (range: Range)
   )
 }
 
-/** A time in the reader's zone. */
+/** A time in the reader's zone. It counts when the field is left: half a year is a year too. */
 function TimeField({ label, iso, onTime }: { label: string; iso: string; onTime: (iso: string) => void }) {
+  const [text, setText] = useState(localInput(iso))
+  useEffect(() => setText(localInput(iso)), [iso])
+  const onDone = () => {
+    const time = isoOf(text)
+    if (time !== undefined && time !== iso) onTime(time)
+  }
   return (
-    <TextField
-      label={label}
-      type="datetime-local"
-      step="1"
-      value={localInput(iso)}
-      onText={text => onTime(text === '' ? '' : new Date(text).toISOString())}
-    />
+    <TextField label={label} type="datetime-local" step="1" value={text} onText={setText} onDone={onDone} />
   )
 }
 

@@ -10,7 +10,7 @@ import { Grid } from '../ui/grid.tsx'
 import { useAction } from '../ui/load.ts'
 import { Empty, Note } from '../ui/parts.tsx'
 import { EventDialog } from './event-dialog.tsx'
-import { ColumnChoice, FilterBar, timesOf } from './events-filters.tsx'
+import { ColumnChoice, FilterBar, type Times, timesOf } from './events-filters.tsx'
 import { gridColumnsOf } from './grid-columns.ts'
 import { toEvents, withQuery } from './routes.ts'
 
@@ -61,7 +61,7 @@ function inputOf(
   pool: Pool,
   asked: readonly string[],
   { filters, sort }: View,
-  times: ReturnType<typeof timesOf>,
+  times: Times,
 ): Omit<GridAsked, 'first'> {
   return {
     dataPool: { id: pool.id },
@@ -82,12 +82,12 @@ export function EventsGrid({ pool, onColumns }: { pool: Pool; onColumns: () => v
     () => [...new Set([...columns, sort.column, ...all.filter(name => name === PAYLOAD)])],
     [columns, sort.column, all],
   )
-  const key = JSON.stringify([asked, filters, range, sort, turn])
+  const key = JSON.stringify([asked, filters, range, sort])
   // Every page of rows, and the download, are of the same times.
-  // biome-ignore lint/correctness/useExhaustiveDependencies: "the last hour" is told anew with each question
-  const times = useMemo(() => timesOf(range), [key])
+  // biome-ignore lint/correctness/useExhaustiveDependencies: each question has its own "now"
+  const times = useMemo(() => timesOf(range), [key, turn])
   const isNarrowed = filters.length > 0 || range.name !== 'all'
-  const { rows, hasMore, isLoading, error, more } = useRows(key, inputOf(pool, asked, view, times))
+  const { rows, hasMore, isLoading, error, more } = useRows(key, turn, inputOf(pool, asked, view, times))
   const [opened, setOpened] = useState<number>()
   const gridColumns = useMemo(() => gridColumnsOf(pool, columns, asked), [pool, columns, asked])
   const onSort = (column: string) =>
@@ -176,7 +176,7 @@ async function loadFitting(input: Omit<GridAsked, 'first'>, signal: AbortSignal)
 const NO_ROWS: Omit<Rows, 'key' | 'after'> = { rows: [], hasMore: false }
 
 /** Rows by pages: the first at once, the next ones as they are asked for. */
-function useRows(key: string, input: Omit<GridAsked, 'first'>) {
+function useRows(key: string, turn: number, input: Omit<GridAsked, 'first'>) {
   const [state, setState] = useState<Rows>({ key: '', rows: [], after: null, hasMore: false })
   const [isLoading, setIsLoading] = useState(true)
   const asking = useRef(input)
@@ -199,10 +199,11 @@ function useRows(key: string, input: Omit<GridAsked, 'first'>) {
     loading.current = undefined
     setIsLoading(false)
   }, [])
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new turn loads again
   useEffect(() => {
     void load(null, [], key)
     return () => loading.current?.abort()
-  }, [key, load])
+  }, [key, turn, load])
   const more = useCallback(() => {
     if (loading.current === undefined && state.hasMore) void load(state.after, state.rows, state.key)
   }, [load, state])
@@ -213,7 +214,7 @@ function useRows(key: string, input: Omit<GridAsked, 'first'>) {
 }
 
 /** A CSV of all rows that the filters and the range let through. */
-function Download({ pool, view, times }: { pool: Pool; view: View; times: ReturnType<typeof timesOf> }) {
+function Download({ pool, view, times }: { pool: Pool; view: View; times: Times }) {
   const { run, isRunning, error } = useAction(() => {
     const { columns, filters } = view
     const parameters = new URLSearchParams({

@@ -49,7 +49,7 @@ export function Frame({ signed, children }: { signed: Signed; children: Componen
   useEffect(() => {
     if (shown.current === path) return
     shown.current = path
-    // A new page is read from its begin. Somebody who goes through a choice keeps it.
+    // A new page is read from its beginning. Somebody who goes through a choice keeps it.
     if (!(document.activeElement instanceof HTMLSelectElement)) main.current?.focus({ preventScroll: true })
   }, [path])
   const isAt = (place: Place) => (place.path === '/' ? path === '/' : path.startsWith(place.path))

@@ -146,9 +146,9 @@ const LINE_COLORS = ['--bad', '--accent', '--warn', '--good']
 function linesOf(codes: Series['codes']): readonly Line[] {
   const shown = codes.length > LINE_COLORS.length ? LINE_COLORS.length - 1 : codes.length
   const lines = codes.slice(0, shown).map(({ code, counts }) => ({ title: code, values: counts }))
-  const [first, ...rest] = codes.slice(shown)
-  if (first !== undefined) {
-    const values = first.counts.map((sum, at) => rest.reduce((all, { counts }) => all + counts[at]!, sum))
+  const rest = codes.slice(shown)
+  if (rest.length > 0) {
+    const values = rest[0]!.counts.map((_, at) => sumOf(rest.map(({ counts }) => counts[at]!)))
     lines.push({ title: 'others', values })
   }
   return lines.map((line, at) => ({ ...line, color: LINE_COLORS[at]! }))
@@ -160,7 +160,7 @@ function OverTime({ where: { rejected, pool } }: { where: Where }) {
   )
   const lines = useMemo(() => linesOf(data?.codes ?? []), [data])
   if (error !== undefined) return <Note kind="bad">{error}</Note>
-  if (data === undefined || data.times.length === 0) return null
+  if (data === undefined || data.codes.length === 0) return null
   const sums = lines.map(({ title, values }) => `${title} ${count(sumOf(values))}`)
   return (
     <section>

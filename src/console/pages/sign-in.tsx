@@ -46,6 +46,7 @@ export function SignInForm({ id = '' }: { id?: string }) {
         value={clientSecret}
         onText={setClientSecret}
         autoComplete="current-password"
+        autofocus={id !== ''}
         hint="Both stand in admin.json in the data folder, and in the first lines that the first start printed."
         required
       />

@@ -1,4 +1,4 @@
-/** Who is signed in, for what pages offer: the server decides what is allowed. */
+/** Who is signed in, to decide what pages offer. The server decides what is allowed. */
 import { createContext } from 'preact'
 import { useContext } from 'preact/hooks'
 import type { Signed } from '../client/session.ts'

@@ -8,10 +8,13 @@ import { Note } from './parts.tsx'
 export function Dialog({
   title,
   onClose,
+  leave,
   children,
 }: {
   title: string
   onClose: () => void
+  /** What the button says that closes it, where that loses something: then Escape does not. */
+  leave?: string
   children: ComponentChildren
 }) {
   const dialog = useRef<HTMLDialogElement>(null)
@@ -27,11 +30,16 @@ export function Dialog({
     }
   }, [])
   return (
-    <dialog ref={dialog} aria-labelledby={id} onClose={() => isGone.current || onClose()}>
+    <dialog
+      ref={dialog}
+      aria-labelledby={id}
+      onClose={() => isGone.current || onClose()}
+      onCancel={event => leave !== undefined && event.preventDefault()}
+    >
       <header class="heading">
         <h2 id={id}>{title}</h2>
         <button type="button" class="small" onClick={() => dialog.current?.close()}>
-          Close
+          {leave ?? 'Close'}
         </button>
       </header>
       {children}

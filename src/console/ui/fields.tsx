@@ -66,9 +66,26 @@ interface Texts extends FieldProps {
   readonly spellcheck?: boolean
   readonly min?: string
   readonly step?: string
+  readonly autofocus?: boolean
+  /** The text is done: the field was left, or Enter pressed. */
+  readonly onDone?: () => void
 }
 
-export function TextField({ label, hint, isLabelHidden, value, onText, type = 'text', ...input }: Texts) {
+export function TextField({
+  label,
+  hint,
+  isLabelHidden,
+  value,
+  onText,
+  onDone,
+  type = 'text',
+  ...input
+}: Texts) {
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (onDone === undefined || event.key !== 'Enter') return
+    event.preventDefault() // the form stays
+    onDone()
+  }
   return (
     <Labelled label={label} hint={hint} isLabelHidden={isLabelHidden ?? false}>
       {(id, hintId) => (
@@ -79,6 +96,8 @@ export function TextField({ label, hint, isLabelHidden, value, onText, type = 't
           aria-describedby={hintId}
           value={value}
           onInput={event => onText(event.currentTarget.value)}
+          onBlur={onDone}
+          onKeyDown={onKeyDown}
         />
       )}
     </Labelled>

@@ -75,7 +75,7 @@ interface FlusherDeps extends FlushDeps {
 interface FlusherStats {
   /** Rows and deletes that are not flushed, those of flushes under way included. */
   readonly memtableRows: number
-  /** Monotonic: when the oldest of them came; undefined without any. */
+  /** Monotonic: when the oldest of them came into memory; undefined without any. */
   readonly oldestMs: number | undefined
   readonly memtableBytes: number
   /** The part of memtableBytes that is in flushes under way: high under load. */
