@@ -10,8 +10,8 @@
  * A request of another origin is refused (RFC 6454): the body must be JSON, which no form of
  * another page sends, and `Sec-Fetch-Site` or `Origin` must name this server.
  *
- *   W-9  At most SESSIONS_MAX sessions: the one that was begun first ends for a new one. One code
- *        at a time.
+ *   W-9  At most SESSIONS_MAX sessions, and SESSIONS_PER_APPLICATION_MAX of an application: the
+ *        one that was begun first ends for a new one. One code at a time.
  */
 import { randomBytes } from 'node:crypto'
 import type { Identity, Tokens } from '../catalog/access/token.ts'
@@ -29,6 +29,12 @@ const SESSION_MS = 12 * 3_600_000
 /** The page asks for the next token before it ends. */
 const SESSION_TOKEN_SECONDS = 300
 const SESSIONS_MAX = 1_024
+/** People share an application. One that signs in again and again ends its own sessions alone. */
+const SESSIONS_PER_APPLICATION_MAX = 64
+/** An id has 29 characters, a secret 64. */
+const CREDENTIAL_LENGTH_MAX = 512
+/** Cookies of one name: ours, and those that other servers of this host may plant. */
+const COOKIES_MAX = 16
 /** The code is printed on a terminal, and its reader opens it at once. */
 const CODE_MS = 300_000
 const SECRET_BYTES = 32
@@ -74,7 +80,8 @@ export class Sessions {
       headers: HEADERS,
       handle: async asked => {
         const refusal = refusalOf(asked, this.#deps.publicUrl())
-        return refusal === undefined ? handle(asked) : problemReply(refusal)
+        const reply = refusal === undefined ? await handle(asked) : problemReply(refusal)
+        return { ...reply, headers: { ...reply.headers, 'cache-control': 'no-store' } }
       },
     })
     return [
@@ -90,13 +97,20 @@ export class Sessions {
     sayAudit({ mutation: 'signIn', applicationId: identity.applicationId, object: null, outcome: 'done' })
     // A new value each time: whoever planted a cookie before knows nothing (session fixation).
     const secret = newSecret()
-    this.#sessions.delete(digestOf(cookieOf(asked)))
-    for (const digest of this.#sessions.keys()) {
-      if (this.#sessions.size < SESSIONS_MAX) break
-      this.#sessions.delete(digest)
-    }
+    this.#forget(asked)
+    const own = [...this.#sessions].filter(
+      ([, session]) => session.identity.applicationId === identity.applicationId,
+    )
+    const first = own.length < SESSIONS_PER_APPLICATION_MAX ? this.#sessions.keys().next().value : own[0]![0]
+    const isFull = own.length >= SESSIONS_PER_APPLICATION_MAX || this.#sessions.size >= SESSIONS_MAX
+    if (isFull && first !== undefined) this.#sessions.delete(first)
     this.#sessions.set(digestOf(secret), { identity, untilMs: monotonicMs() + SESSION_MS })
     return await this.#answer(identity, this.#cookie(asked, secret, SESSION_MS / 1000))
+  }
+
+  /** Ends the sessions of all cookies of this server: one of them is the person's. */
+  #forget(asked: ControlRequest): void {
+    for (const cookie of cookiesOf(asked)) this.#sessions.delete(digestOf(cookie))
   }
 
   async #signIn({ body, address }: ControlRequest): Promise<Identity | Refusal> {
@@ -105,6 +119,8 @@ export class Sessions {
     if (typeof code === 'string') return this.#takeCode(code)
     if (typeof clientId !== 'string' || typeof clientSecret !== 'string')
       return refuse(400, 'bad_request', 'the body must be {"clientId", "clientSecret"} or {"code"}')
+    if (clientId.length + clientSecret.length > CREDENTIAL_LENGTH_MAX)
+      return refuse(400, 'bad_request', 'no application has such a long id or secret')
     const basic = Buffer.from(`${clientId}:${clientSecret}`).toString('base64')
     return await this.#deps.tokens.verify(`Basic ${basic}`, address)
   }
@@ -117,7 +133,10 @@ export class Sessions {
   }
 
   async #renew(asked: ControlRequest): Promise<Reply> {
-    const digest = digestOf(cookieOf(asked))
+    const [cookie = '', ...others] = cookiesOf(asked)
+    // Another server of this host may have planted one: nobody knows which is the person's.
+    if (others.length > 0) return problemReply(SIGNED_OUT)
+    const digest = digestOf(cookie)
     const session = this.#sessions.get(digest)
     if (session === undefined || !isOpen(session)) {
       this.#sessions.delete(digest)
@@ -127,7 +146,7 @@ export class Sessions {
   }
 
   async #end(asked: ControlRequest): Promise<Reply> {
-    this.#sessions.delete(digestOf(cookieOf(asked)))
+    this.#forget(asked)
     return { status: 200, headers: { ...JSON_HEADERS, ...this.#cookie(asked, '', 0) }, body: '{}' }
   }
 
@@ -178,12 +197,11 @@ function cookieName({ headers: { host = '' } }: ControlRequest): string {
   return port === undefined ? 'weir_session' : `weir_session_${port}`
 }
 
-function cookieOf(asked: ControlRequest): string {
+function cookiesOf(asked: ControlRequest): readonly string[] {
   const begin = `${cookieName(asked)}=`
   const pairs = (asked.headers['cookie'] ?? '').split(';').map(pair => pair.trim())
-  const own = pairs.filter(pair => pair.startsWith(begin))
-  // Another server of this host may plant a second one, for a longer path, which comes first.
-  return own.length === 1 ? own[0]!.slice(begin.length) : ''
+  const own = pairs.filter(pair => pair.startsWith(begin)).slice(0, COOKIES_MAX)
+  return own.map(pair => pair.slice(begin.length))
 }
 
 /** Ends with its time, and with the application or its secret. */

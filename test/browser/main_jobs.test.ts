@@ -182,6 +182,7 @@ test('Events: from and until bound the grid and the download alike', () =>
     // order(10) to order(19) were created 10 to 19 minutes ago; the page is in Berlin.
     await page.getByLabel('From').fill(berlin(Date.now() - 19.5 * 60_000))
     await page.getByLabel('Until').fill(berlin(Date.now() - 9.5 * 60_000))
+    await page.getByLabel('Until').press('Enter')
     await page.getByText('10 events').waitFor()
     const saved = page.waitForEvent('download')
     await page.getByRole('button', { name: 'Download' }).click()

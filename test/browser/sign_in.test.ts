@@ -83,6 +83,8 @@ test('a session that ends keeps what was typed, and the sign-in goes on with it'
   expect(await page.getByRole('heading', { name: 'New source' }).isVisible()).toBe(false)
   expect(await focusedLabel(page)).toBe('Secret')
   await page.keyboard.press('Escape')
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('Escape')
   expect(await dialog.isVisible()).toBe(true)
   await dialog.getByLabel('Secret').fill(adminOf(server.dataDir).clientSecret)
   await dialog.getByRole('button', { name: 'Sign in' }).click()
@@ -158,6 +160,8 @@ test.each([
   'https://evil.example/',
   'javascript:alert(1)',
   '/sign-in?to=/sign-in',
+  '/.//evil.example',
+  '/%2e//evil.example',
 ])('a sign-in with to=%s leads to the overview', async to => {
   const { page, wrong } = await openPage(browser)
   await page.goto(`${server.base}/sign-in?to=${encodeURIComponent(to)}`)

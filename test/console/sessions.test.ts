@@ -63,7 +63,34 @@ describe('a session', () => {
     })
   })
 
+  test('ends with a sign-out beside a cookie that somebody planted', async () => {
+    const { pair } = await signIn()
+    const planted = `${pair.split('=')[0]}=planted`
+    expect((await post('/session/end', {}, { cookie: `${planted}; ${pair}` })).status).toBe(200)
+    expect((await post('/session/token', {}, { cookie: pair })).status).toBe(401)
+  })
+
+  test('outlives another application that signs in again and again', async () => {
+    const { data } = await server.graphql<{
+      readonly createApplication: {
+        readonly application: { readonly clientId: string; readonly secret: string }
+      }
+    }>(`mutation { createApplication(input: { uniqueName: "busy", scopes: [DATA_POOL_QUERY] }) {
+          ... on ApplicationResponse { application { clientId secret } } } }`)
+    const { clientId, secret } = data.createApplication.application
+    const { pair } = await signIn()
+    const pairs: string[] = []
+    for (let count = 0; count < 65; count += 1)
+      pairs.push((await post('/session', { clientId, clientSecret: secret })).pair)
+    const status = async (cookie: string) => (await post('/session/token', {}, { cookie })).status
+    expect(await status(pair)).toBe(200)
+    expect([await status(pairs[0]!), await status(pairs[1]!), await status(pairs[64]!)]).toEqual([
+      401, 200, 200,
+    ])
+  })
+
   test.each([
+    ['a secret of 4,000 characters', () => ({ ...admin, clientSecret: 'x'.repeat(3_900) }), 400],
     ['a wrong secret', () => ({ ...admin, clientSecret: 'x'.repeat(32) }), 401],
     ['an unknown id', () => ({ ...admin, clientId: 'APP00000000000000000000000000' }), 401],
     ['an id with a colon', () => ({ clientId: `${admin.clientId}:`, clientSecret: admin.clientSecret }), 401],

@@ -1,7 +1,7 @@
 /** The code to paste: what stands in it is taken by the source, and no name breaks out of it. */
 import { spawnSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
-import { exampleBody, LANGUAGES, snippet, type Target } from '../../src/console/model/snippets.ts'
+import { exampleBody, snippet, type Target } from '../../src/console/model/snippets.ts'
 
 const column = (jsonProperty: string) => ({
   name: 'x',
@@ -61,9 +61,33 @@ describe('names and passwords stay texts', () => {
     expect(JSON.parse(body)).toEqual(target.example)
   })
 
+  test.each([
+    ['pä', 'ß€'],
+    ['😀', ''],
+  ])('%j and %j are UTF-8 in JavaScript and Python', (username, password) => {
+    const given = { ...target, basicAuth: { username, password }, example: { a: 1 } }
+    const fetching =
+      'globalThis.fetch = async (_, i) => { console.log(i.headers.authorization); return { ok: true } }'
+    const js = spawnSync(process.execPath, [
+      '--input-type=module',
+      '-e',
+      `${fetching}\n${snippet('JavaScript', given)}`,
+    ])
+    const [, sent = ''] = js.stdout.toString().trim().split(' ')
+    expect(Buffer.from(sent, 'base64').toString()).toBe(`${username}:${password}`)
+    expect(snippet('Python', given)).toContain(`auth=("${username}".encode(), "${password}".encode())`)
+  })
+
+  test('a property __proto__ is sent by JavaScript too', () => {
+    const example = exampleBody([column('__proto__.a')], '__proto__.b')
+    const code = `globalThis.fetch = async (_, i) => { console.log(i.body); return { ok: true } }\n${snippet('JavaScript', { ...target, example })}`
+    const said = spawnSync(process.execPath, ['--input-type=module', '-e', code])
+    expect(said.stdout.toString().trim()).toBe(JSON.stringify(example))
+  })
+
   test('in Terraform no template begins', () => {
     const text = snippet('Terraform', target)
     expect(text).toContain('$${process.exit(7)}%%{if}')
-    expect(LANGUAGES).toContain('Terraform')
+    expect(snippet('Terraform', { ...target, name: '\\b\f\b' })).toContain('"\\\\b\\u000c\\u0008"')
   })
 })

@@ -28,18 +28,21 @@ const WRITERS: Readonly<Record<Language, (target: Target) => string>> = {
     const auth =
       basicAuth === null
         ? ''
-        : `\n    authorization: 'Basic ' + btoa(${text(`${basicAuth.username}:${basicAuth.password}`)}),`
+        : `\n    // btoa takes bytes\n    authorization: 'Basic ' + btoa(String.fromCharCode(...new TextEncoder().encode(${text(`${basicAuth.username}:${basicAuth.password}`)}))),`
     return `const answer = await fetch(${text(url)}, {
   method: 'POST',
   headers: {
     'content-type': 'application/json',${auth}
   },
-  body: JSON.stringify(${JSON.stringify(example)}),
+  body: JSON.stringify(${literal(example)}),
 })
 if (!answer.ok) throw new Error(await answer.text())`
   },
   Python: ({ url, basicAuth, example }) => {
-    const auth = basicAuth === null ? '' : `, auth=(${text(basicAuth.username)}, ${text(basicAuth.password)})`
+    const auth =
+      basicAuth === null
+        ? ''
+        : `, auth=(${text(basicAuth.username)}.encode(), ${text(basicAuth.password)}.encode())`
     return `import json, requests
 
 event = json.loads(${text(JSON.stringify(example))})
@@ -80,10 +83,18 @@ function text(value: string): string {
   return JSON.stringify(value)
 }
 
-/** A string of HCL, in which `${` and `%{` begin a template. */
-function hcl(value: string): string {
-  return JSON.stringify(value).replaceAll(/[$%](?=\{)/g, '$&$&')
+/** A literal of JavaScript, in which a plain `"__proto__":` would set the prototype. */
+function literal(value: object): string {
+  return JSON.stringify(value).replaceAll('"__proto__":', '["__proto__"]:')
 }
+
+/** A string of HCL, in which `${` and `%{` begin a template, and which has no \\b and \\f. */
+function hcl(value: string): string {
+  const known = JSON.stringify(value).replaceAll(/\\./g, one => LONG_ESCAPES[one] ?? one)
+  return known.replaceAll(/[$%](?=\{)/g, '$&$&')
+}
+
+const LONG_ESCAPES: Readonly<Record<string, string>> = { '\\b': '\\u0008', '\\f': '\\u000c' }
 
 function identifier(name: string): string {
   const word = name.toLowerCase().replaceAll(/[^a-z0-9_]/g, '_')

@@ -18,5 +18,7 @@ export function withQuery(path: string, parameters: Readonly<Record<string, stri
 export function safePath(path: string | undefined): string {
   if (path === undefined || !URL.canParse(path, location.origin)) return '/'
   const { origin, pathname, search } = new URL(path, location.origin)
-  return origin === location.origin && pathname !== '/sign-in' ? pathname + search : '/'
+  // A path that begins with "//" is another host in the address bar.
+  const isOwn = origin === location.origin && !pathname.startsWith('//')
+  return isOwn && pathname !== '/sign-in' ? pathname + search : '/'
 }

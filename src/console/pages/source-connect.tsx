@@ -36,7 +36,9 @@ export function Connect({ source }: { source: Source }) {
         <Note>The sender must sign its requests ({settings.signature.scheme}). The code below does not.</Note>
       )}
       {settings.preset ? <Steps source={source} url={url} /> : <Snippets target={target} />}
-      {pool !== undefined && <FirstEvent pool={pool.uniqueName} rejected={pool.activity?.rejected ?? '0'} />}
+      {pool !== undefined && (
+        <FirstEvent id={pool.id} pool={pool.uniqueName} rejected={pool.activity?.rejected ?? '0'} />
+      )}
     </>
   )
 }
@@ -67,9 +69,10 @@ function Steps({ source, url }: { source: Source; url: string }) {
   if (found === undefined) return null
   const filled = (step: string) =>
     step
-      .replaceAll('{url}', url)
+      // A function, because "$&" in a text would mean something.
+      .replaceAll('{url}', () => url)
       .replaceAll('{secret}', signature === null ? 'the secret' : 'the secret above')
-      .replaceAll('{verifyToken}', verifyToken ?? 'a verify token, which this source does not have yet')
+      .replaceAll('{verifyToken}', () => verifyToken ?? 'a verify token, which this source does not have yet')
   return (
     <section>
       <h2>At {found.title}</h2>
@@ -84,7 +87,7 @@ function Steps({ source, url }: { source: Source; url: string }) {
 }
 
 /** Waits for the next event, and shows it. */
-function FirstEvent({ pool, rejected }: { pool: string; rejected: string }) {
+function FirstEvent({ id, pool, rejected }: { id: string; pool: string; rejected: string }) {
   const [event, setEvent] = useState<string>()
   const [isConnected, setIsConnected] = useState(false)
   const [problem, setProblem] = useState<string>()
@@ -99,9 +102,9 @@ function FirstEvent({ pool, rejected }: { pool: string; rejected: string }) {
       missed: () => {},
       connected: setIsConnected,
     }
-    followTail(pool, { columns: PAYLOAD }, listener, gone.signal).catch(error => setProblem(messageOf(error)))
+    followTail(id, { columns: PAYLOAD }, listener, gone.signal).catch(error => setProblem(messageOf(error)))
     return () => gone.abort()
-  }, [pool])
+  }, [id])
   return (
     <section aria-live="polite">
       <h2>The next event</h2>

@@ -34,7 +34,9 @@ export function Dialog({
       ref={dialog}
       aria-labelledby={id}
       onClose={() => isGone.current || onClose()}
+      // Chromium lets a second Escape through onCancel.
       onCancel={event => leave !== undefined && event.preventDefault()}
+      onKeyDown={event => leave !== undefined && event.key === 'Escape' && event.preventDefault()}
     >
       <header class="heading">
         <h2 id={id}>{title}</h2>
