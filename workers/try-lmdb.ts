@@ -23,4 +23,4 @@ async function answer(): Promise<LmdbAnswer> {
 }
 
 const found = await answer()
-process.send?.(found, () => process.exit(0))
+process.send?.(found, (error: Error | null) => process.exit(error === null ? 0 : 1))

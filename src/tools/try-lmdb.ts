@@ -36,7 +36,8 @@ export async function tryLmdb(question: LmdbQuestion): Promise<ReadonlyMap<numbe
     answer = message as LmdbAnswer
   })
   const timer = setTimeout(() => child.kill('SIGKILL'), PROBE_MS_MAX)
-  const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null]
+  // Not `exit`, which may come before the answer that stands in the channel.
+  const [code, signal] = (await once(child, 'close')) as [number | null, NodeJS.Signals | null]
   clearTimeout(timer)
   if (answer === undefined)
     throw new Error(`reading ${question.folder} ended the process that tried it (${signal ?? code})`)
