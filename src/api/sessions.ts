@@ -15,6 +15,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Identity, Tokens } from '../catalog/access/token.ts'
+import { must } from '../util/assert.ts'
 import { secretDigest } from '../util/authorization.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { AccessEnded, type Refusal } from '../util/errors.ts'
@@ -31,7 +32,7 @@ const SESSION_TOKEN_SECONDS = 300
 const SESSIONS_MAX = 1_024
 /** People share an application. One that signs in again and again ends its own sessions alone. */
 const SESSIONS_PER_APPLICATION_MAX = 64
-/** An id has 29 characters, a secret 64. */
+/** An id has 29 characters, a secret at most 256. */
 const CREDENTIAL_LENGTH_MAX = 512
 /** Cookies of one name: ours, and those that other servers of this host may plant. */
 const COOKIES_MAX = 16
@@ -101,9 +102,9 @@ export class Sessions {
     const own = [...this.#sessions].filter(
       ([, session]) => session.identity.applicationId === identity.applicationId,
     )
-    const first = own.length < SESSIONS_PER_APPLICATION_MAX ? this.#sessions.keys().next().value : own[0]![0]
-    const isFull = own.length >= SESSIONS_PER_APPLICATION_MAX || this.#sessions.size >= SESSIONS_MAX
-    if (isFull && first !== undefined) this.#sessions.delete(first)
+    if (own.length >= SESSIONS_PER_APPLICATION_MAX) this.#sessions.delete(own[0]![0])
+    else if (this.#sessions.size >= SESSIONS_MAX)
+      this.#sessions.delete(must(this.#sessions.keys().next().value, 'a session'))
     this.#sessions.set(digestOf(secret), { identity, untilMs: monotonicMs() + SESSION_MS })
     return await this.#answer(identity, this.#cookie(asked, secret, SESSION_MS / 1000))
   }

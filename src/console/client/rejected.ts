@@ -1,4 +1,5 @@
 /** Events that were refused: by reason, over time, one by one, and taken in again. */
+import { sumOf } from '../model/format.ts'
 import { ApiError } from './api-error.ts'
 import { loadGrid, named, type Pool, quoted, sql } from './pools.ts'
 import { ask } from './request.ts'
@@ -177,10 +178,6 @@ export async function loadOverTime(
   }))
   codes.sort((a, b) => sumOf(b.counts) - sumOf(a.counts))
   return { times: labels.map(label => Date.parse(label) / 1000), codes }
-}
-
-export function sumOf(counts: readonly number[]): number {
-  return counts.reduce((sum, one) => sum + one, 0)
 }
 
 export interface ReplayJob extends Job {

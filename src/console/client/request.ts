@@ -24,7 +24,7 @@ export async function ask<T>(
   signal?: AbortSignal,
 ): Promise<T> {
   const body = JSON.stringify({ query, variables })
-  const answer = await send('/graphql', { method: 'POST', body }, signal)
+  const answer = await send('/graphql', { method: 'POST', body }, signal, REQUEST_MS_MAX)
   const { data, errors, code } = (await answer.json()) as GraphqlAnswer
   if (typeof errors === 'string') throw new ApiError(code ?? 'error', errors)
   const [error] = errors ?? []
@@ -36,12 +36,13 @@ export async function ask<T>(
 /**
  * Sends with a token, and once more where it was refused, as the same application. Throws ApiError
  * where no answer came.
+ * @param msMax undefined for an answer that has no end
  */
-async function send(
+export async function send(
   path: string,
   init: RequestInit,
-  signal?: AbortSignal,
-  msMax = REQUEST_MS_MAX,
+  signal: AbortSignal | undefined,
+  msMax: number | undefined,
 ): Promise<Response> {
   const token = await currentToken()
   const answer = await sendOnce(token, path, init, signal, msMax)
@@ -57,18 +58,18 @@ async function sendOnce(
   path: string,
   init: RequestInit,
   signal: AbortSignal | undefined,
-  msMax: number,
+  msMax: number | undefined,
 ): Promise<Response> {
-  const late = AbortSignal.timeout(msMax)
+  const late = msMax === undefined ? undefined : AbortSignal.timeout(msMax)
   try {
     return await fetch(path, {
       ...init,
       headers: { 'content-type': 'application/json', ...init.headers, authorization: `Bearer ${text}` },
-      signal: signal === undefined ? late : AbortSignal.any([signal, late]),
+      signal: AbortSignal.any([signal, late].filter(one => one !== undefined)),
     })
   } catch (error) {
     if (signal?.aborted === true) throw error
-    if (late.aborted)
+    if (late?.aborted === true)
       throw new ApiError('late', 'The server took more than a minute. Ask for less, or try again.')
     throw new ApiError('offline', 'The server does not answer. Is Weir running?')
   }

@@ -3,7 +3,8 @@
  * connects again until its page goes.
  */
 import { ApiError, errorOf } from './api-error.ts'
-import { currentToken, dropToken } from './session.ts'
+import { send } from './request.ts'
+import { dropToken } from './session.ts'
 
 const RECONNECT_MS = 2_000
 /** Why a tail ends for a while: a restart, too many readers, a server that is not there. */
@@ -39,7 +40,8 @@ export async function followTail(
   const path = `/v1/pools/${encodeURIComponent(pool)}/tail?${new URLSearchParams(parameters)}`
   while (!signal.aborted) {
     try {
-      const answer = await connect(path, signal)
+      const answer = await send(path, {}, signal, undefined)
+      if (!answer.ok) throw await errorOf(answer)
       listener.connected(true)
       await readEvents(answer, listener)
     } catch (error) {
@@ -52,16 +54,6 @@ export async function followTail(
     if (signal.aborted) return
     listener.connected(false)
     await pause(RECONNECT_MS, signal)
-  }
-}
-
-async function connect(path: string, signal: AbortSignal): Promise<Response> {
-  for (let tries = 1; ; tries++) {
-    const { text } = await currentToken()
-    const answer = await fetch(path, { headers: { authorization: `Bearer ${text}` }, signal })
-    if (answer.ok) return answer
-    if (answer.status !== 401 || tries === 2) throw await errorOf(answer)
-    dropToken()
   }
 }
 

@@ -10,6 +10,10 @@ export function count(value: number | string | null): string {
   return typeof value === 'string' && value.length > 15 ? whole.format(BigInt(value)) : whole.format(+value)
 }
 
+export function sumOf(numbers: readonly number[]): number {
+  return numbers.reduce((sum, one) => sum + one, 0)
+}
+
 export function shortCount(value: number | string): string {
   return short.format(+value)
 }

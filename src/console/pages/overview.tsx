@@ -6,7 +6,7 @@ import {
   type ServerStatus,
   type UnfinishedJob,
 } from '../client/server.ts'
-import { bytes, count, decimal, percent } from '../model/format.ts'
+import { bytes, count, decimal, percent, sumOf } from '../model/format.ts'
 import { Chart, Legend, type Line } from '../ui/chart.tsx'
 import { useLoad } from '../ui/load.ts'
 import { Badge, Empty, Heading, Meter, Show, Time } from '../ui/parts.tsx'
@@ -126,7 +126,7 @@ function Health({ status }: { status: ServerStatus }) {
 
 function rateOf(bySecond: readonly number[]): number {
   const last = bySecond.slice(-RATE_SECONDS)
-  return last.length === 0 ? 0 : last.reduce((sum, events) => sum + events, 0) / last.length
+  return last.length === 0 ? 0 : sumOf(last) / last.length
 }
 
 function Activity({ status }: { status: ServerStatus }) {
@@ -142,7 +142,7 @@ function Activity({ status }: { status: ServerStatus }) {
     const now = Math.floor(Date.now() / 1000)
     return acceptedBySecond.map((_, at) => now - acceptedBySecond.length + at)
   }, [acceptedBySecond])
-  const sum = (values: readonly number[]) => count(values.reduce((all, one) => all + one, 0))
+  const sum = (values: readonly number[]) => count(sumOf(values))
   return (
     <section>
       <h2>Events a second, last five minutes</h2>

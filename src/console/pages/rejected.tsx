@@ -9,9 +9,8 @@ import {
   type Reason,
   reasonSql,
   type OverTime as Series,
-  sumOf,
 } from '../client/rejected.ts'
-import { count } from '../model/format.ts'
+import { count, sumOf } from '../model/format.ts'
 import { Chart, Legend, type Line } from '../ui/chart.tsx'
 import { useLoad } from '../ui/load.ts'
 import { Badge, Empty, Heading, Note, Show, Time } from '../ui/parts.tsx'
