@@ -6,7 +6,7 @@
 
 import { align8 } from '../format/batch-layout.ts'
 import { RECORD_HEADER_BYTES, RECORD_KIND, recordBytes, writeRecordHeader } from '../format/log-record.ts'
-import type { ColumnType, PoolSchema } from '../format/schema.ts'
+import type { PoolSchema } from '../format/schema.ts'
 import { must } from '../util/assert.ts'
 import { reserveUs } from '../util/clock.ts'
 import { crc32 } from '../util/crc32.ts'
@@ -14,69 +14,35 @@ import type { KernelChoice } from '../util/native.ts'
 import { takeFitting } from './batch-buffers.ts'
 import { collectRejected } from './collect-rejected.ts'
 import { DOCUMENT } from './event-error.ts'
-import { partsBeforeReceivedAt, setReceivedAt } from './event-times.ts'
+import { setReceivedAt } from './event-times.ts'
 import {
   ERROR_WORDS,
   exactly,
   FLAG,
-  type Kernel,
   OUTCOME,
   OUTCOME_WORDS,
   type Parsed,
   REQUEST,
   REQUEST_WORDS,
 } from './kernel.ts'
-import { makeJsKernel } from './kernel-js.ts'
-import { tryNativeKernel } from './kernel-native.ts'
+import { type GroupKernels, KernelCache } from './kernel-cache.ts'
 import type { ParsedBatch, ParseResult, ParseTask, ParseTaskGroup } from './parse-task.ts'
 import type { RejectedRows } from './rejected-rows.ts'
 import { prepareBody } from './sender/prepare-body.ts'
 import type { EarlyAnswer } from './sender/received.ts'
 import type { Unzstd } from './sender/unzstd.ts'
 
-/**
- * The two kernels of one group. The reference parser is made when it is first needed: it takes 43
- * kB, and there may be thousands of pools.
- */
-interface GroupKernels {
-  readonly schema: PoolSchema
-  readonly first: Kernel
-  /** As `partsBeforeReceivedAt`. */
-  readonly partsBefore: readonly ColumnType[] | undefined
-  reference(): Kernel
-}
-
-/** Kernels in the cache, by pool, version and kind. Beyond it the oldest is dropped. */
-const KERNELS_MAX = 4096
-
 /** Runs a task. A task with a body of zstd needs the decoder (`needsZstd`). */
 type TaskRunner = (task: ParseTask, unzstd?: Unzstd) => ParseResult
 
 /** Makes the function that runs a worker's tasks. The function caches its kernels. */
 export function createTaskRunner(kernel: KernelChoice): TaskRunner {
-  const makeNativeKernel = tryNativeKernel(kernel)
-  const made = new Map<string, GroupKernels>()
   /** The buffers of the running task that hold no batch yet. */
   let given: SharedArrayBuffer[] = []
   // A batch without rows is dropped at once, so it takes memory that the garbage collector counts.
   const allocate = (bytes: number, rows: number) => (rows === 0 ? exactly(bytes) : takeFitting(given, bytes))
-  const kernelsOf = (group: ParseTaskGroup): GroupKernels => {
-    const name = `${group.pool}.${group.version}.${group.kind}`
-    const known = made.get(name)
-    if (known !== undefined) return known
-    const schema = JSON.parse(Buffer.from(new Uint8Array(group.schema)).toString()) as PoolSchema
-    let js: Kernel | undefined
-    const reference = () => {
-      js ??= makeJsKernel(schema, group.kind, allocate)
-      return js
-    }
-    const native = needsReference(schema) ? undefined : makeNativeKernel?.(schema, group.kind, allocate)
-    const first = native ?? reference()
-    const fresh = { schema, first, reference, partsBefore: partsBeforeReceivedAt(schema) }
-    if (made.size >= KERNELS_MAX) made.delete(made.keys().next().value as string)
-    made.set(name, fresh)
-    return fresh
-  }
+  const kernels = new KernelCache(kernel, allocate)
+  const kernelsOf = (group: ParseTaskGroup) => kernels.of(group)
   return (task, unzstd) => {
     given = [...(task.buffers ?? [])]
     return new TaskRun(task, unzstd).run(kernelsOf, given)
@@ -87,11 +53,6 @@ export function createTaskRunner(kernel: KernelChoice): TaskRunner {
 export function needsZstd({ received }: ParseTask): boolean {
   for (const { encoding } of received?.values() ?? []) if (encoding === 'zstd') return true
   return false
-}
-
-/** True where a column has what the native kernel lacks (docs/decisions/0068). */
-function needsReference({ columns }: PoolSchema): boolean {
-  return columns.some(({ from, path, coerce }) => from !== undefined || path !== undefined || coerce === true)
 }
 
 /** A task while it runs. */

@@ -76,6 +76,20 @@ describe.skipIf(nativeModule === undefined)('native module', () => {
     expect(() => native.writeBatch(kernel, new Uint8Array(batchBytes))).toThrow(TypeError)
   })
 
+  test('writeBatch refuses a kernel whose rows another kernel of the thread has taken since', () => {
+    const [first, second] = [false, true].map(deletes =>
+      native.makeKernel(['a'], Int32Array.of(1, 1), Int32Array.of(0), deletes),
+    )
+    const { slab, table } = shared(['[{"a":"one"},{"a":"two"}]'])
+    const parse = (kernel: unknown) => native.parse(kernel, slab, table, 0, 1) as { batchBytes: number }
+    const { batchBytes } = parse(first)
+    const other = parse(second)
+    expect(() => native.writeBatch(first, new Uint8Array(batchBytes))).toThrow(TypeError)
+    native.writeBatch(second, new Uint8Array(other.batchBytes))
+    expect(parse(first).batchBytes).toBe(batchBytes)
+    native.writeBatch(first, new Uint8Array(batchBytes))
+  })
+
   test('a call of no requests gives an empty batch', () => {
     const parsed = makeNativeKernel(SCHEMA, 'post').parse(new Uint8Array(0), new Float64Array(0), 0, 0)
     expect(new Int32Array(parsed.batch, 0, 4)[2]).toBe(0)

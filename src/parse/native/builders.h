@@ -9,7 +9,14 @@ namespace weir {
 
 class Builder {
  public:
-  explicit Builder(Kind kind) : kind_(kind), width_(width_of(kind)) {}
+  explicit Builder(Kind kind) { begin(kind); }
+
+  // Empties the column and sets its kind. Its memory stays.
+  void begin(Kind kind) {
+    kind_ = kind;
+    width_ = width_of(kind);
+    data_.size = nulls_.size = 0;
+  }
 
   Kind kind() const { return kind_; }
   size_t width() const { return width_; }
@@ -92,7 +99,7 @@ struct PayloadBuilder {
 // The places of all buffers in a batch, computed before the batch's memory is allocated.
 class Layout {
  public:
-  Layout(uint32_t rows, const PayloadBuilder& payload, const Builder& key, const std::vector<Builder>& columns);
+  Layout(uint32_t rows, const PayloadBuilder& payload, const Builder& key, const Builder* columns, size_t count);
 
   // Bytes of the whole batch.
   size_t bytes() const { return end_; }

@@ -13,30 +13,47 @@ namespace weir {
 static const char outside_slab[] = "parse: a request, or its bits, lies outside the slab";
 static const char too_large[] = "parse: a batch holds at most 2 GiB";
 
+static Rows& thread_rows() {
+  static thread_local Rows rows;
+  return rows;
+}
+
 Kernel::Kernel(PoolSchema schema)
-    : schema_(std::move(schema)), paths_(schema_), walk_(paths_), document_(thread_document()), key_(Kind::binary) {
-  for (const SchemaColumn& column : schema_.columns) columns_.emplace_back(kind_of(column.type));
+    : schema_(std::move(schema)), paths_(schema_), walk_(paths_), document_(thread_document()), rows_(thread_rows()) {
+  bytes_ = sizeof(Kernel) + paths_.bytes() + paths_.size() * sizeof(Slot);
+  for (const SchemaColumn& column : schema_.columns) bytes_ += sizeof(column) + column.property.capacity();
+}
+
+// The rows of whichever kernel worked before become this one's, empty.
+void Kernel::take_rows() {
+  rows_.owner = this;
+  while (rows_.columns.size() < schema_.columns.size()) rows_.columns.emplace_back(Kind::binary);
+  for (size_t index = 0; index < schema_.columns.size(); index++)
+    rows_.columns[index].begin(kind_of(schema_.columns[index].type));
+  rows_.key.begin(Kind::binary);
+  rows_.outcomes.size = rows_.errors.size = 0;
+  row_ = 0;
+  rows_max_ = 0;
 }
 
 void Kernel::reserve_rows(size_t rows) {
   if (rows <= rows_max_) return;
   rows_max_ = rows < 16 ? 16 : 2 * rows;
-  for (Builder& column : columns_) column.reserve(rows_max_);
-  key_.reserve(rows_max_);
-  payload_.reserve(rows_max_);
+  for (size_t index = 0; index < schema_.columns.size(); index++) rows_.columns[index].reserve(rows_max_);
+  rows_.key.reserve(rows_max_);
+  rows_.payload.reserve(rows_max_);
 }
 
 void Kernel::truncate(uint32_t rows) {
-  for (Builder& column : columns_) column.truncate(rows);
-  key_.truncate(rows);
-  rows_ = rows;
+  for (size_t index = 0; index < schema_.columns.size(); index++) rows_.columns[index].truncate(rows);
+  rows_.key.truncate(rows);
+  row_ = rows;
 }
 
 const char* Kernel::parse(const uint8_t* slab, size_t slab_bytes, const double* table, size_t requests) {
   layout_.reset();
-  outcomes_.size = errors_.size = 0;
+  take_rows();
   reserve_rows(1);
-  truncate(0);
   size_t body_bytes = 0;
   for (size_t index = 0; index < requests; index++) {
     Request request;
@@ -48,8 +65,9 @@ const char* Kernel::parse(const uint8_t* slab, size_t slab_bytes, const double* 
     mistake = parse_request(request);
     if (mistake != nullptr) return mistake;
   }
-  static const std::vector<Builder> none;  // a batch of deletes has no column of the schema
-  layout_ = std::make_unique<Layout>(rows_, payload_, key_, schema_.deletes ? none : columns_);
+  // A batch of deletes has no column of the schema.
+  const size_t columns = schema_.deletes ? 0 : schema_.columns.size();
+  layout_ = std::make_unique<Layout>(row_, rows_.payload, rows_.key, rows_.columns.data(), columns);
   if (layout_->bytes() <= INT_MAX) return nullptr;
   layout_.reset();
   return too_large;
@@ -83,21 +101,21 @@ const char* Kernel::read_request(const uint8_t* slab, size_t slab_bytes, const d
 }
 
 const char* Kernel::parse_request(const Request& request) {
-  const uint32_t rows_before = rows_;
-  const size_t errors_before = errors_.size;
+  const uint32_t rows_before = row_;
+  const size_t errors_before = rows_.errors.size;
   uint32_t events = 0;
   bool undecided = true;
   if (document_.index(request.body, request.bytes)) {
     const char* mistake = parse_document(request, &events, &undecided);
     if (mistake != nullptr) return mistake;
   }
-  if (undecided) errors_.size = errors_before;
-  bool nothing = undecided || (request.all_or_nothing && errors_.size > errors_before);
+  if (undecided) rows_.errors.size = errors_before;
+  bool nothing = undecided || (request.all_or_nothing && rows_.errors.size > errors_before);
   if (nothing) truncate(rows_before);
-  outcomes_.push(undecided ? 0 : static_cast<int32_t>(events));
-  outcomes_.push(static_cast<int32_t>(rows_ - rows_before));
-  outcomes_.push(undecided ? document_undecided : 0);
-  outcomes_.push(-1);
+  rows_.outcomes.push(undecided ? 0 : static_cast<int32_t>(events));
+  rows_.outcomes.push(static_cast<int32_t>(row_ - rows_before));
+  rows_.outcomes.push(undecided ? document_undecided : 0);
+  rows_.outcomes.push(-1);
   return nullptr;
 }
 
@@ -111,11 +129,9 @@ const char* Kernel::parse_document(const Request& request, uint32_t* events, boo
   place += depth;
   bool more = first == '{' || *document_.at(place) != ']';
   if (!more) place++;
-  // An object among others takes three structural indexes or more. Room for events_max rows would
-  // be too much: there may be a kernel for each of thousands of pools, most of which get one event
-  // a request.
+  // An object among others takes three structural indexes or more.
   const size_t objects_max = first == '{' ? 1 : document_.count() / 3 + 1;
-  reserve_rows(rows_ + (objects_max < events_max ? objects_max : events_max));
+  reserve_rows(row_ + (objects_max < events_max ? objects_max : events_max));
   while (more) {
     if (*events == events_max) return nullptr;
     if (request.bits != nullptr && *events / 8 >= request.bits_bytes) return outside_slab;
@@ -144,32 +160,33 @@ bool Kernel::parse_event(const Request& request, uint32_t event, uint32_t& place
   int32_t column = -1;
   int32_t error = set_row(request, &column);
   if (error != 0) {
-    truncate(rows_);
+    truncate(row_);
     if (error == error_undecided) return false;
     report(request, event, error, column);
     return true;
   }
   // From brace to brace: the structural index before `place` is the closing one.
   const uint32_t payload_bytes = schema_.deletes ? 0 : document_.places()[place - 1] + 1 - from;
-  payload_.set(rows_, request.body + from, payload_bytes);
-  rows_++;
+  rows_.payload.set(row_, request.body + from, payload_bytes);
+  row_++;
   return true;
 }
 
-// Writes row rows_ of all columns and the key. Returns 0, or the first error in the schema's order
+// Writes row row_ of all columns and the key. Returns 0, or the first error in the schema's order
 // with its column.
 int32_t Kernel::set_row(const Request& request, int32_t* column) {
-  for (size_t index = 0; index < columns_.size(); index++) {
-    int32_t error = set_value(document_, schema_.columns[index], walk_.column(index), columns_[index], rows_);
+  for (size_t index = 0; index < schema_.columns.size(); index++) {
+    int32_t error =
+        set_value(document_, schema_.columns[index], walk_.column(index), rows_.columns[index], row_);
     if (error == 0) continue;
     *column = static_cast<int32_t>(index);
     return error;
   }
-  return set_key(schema_, columns_, request.received_at_micros, key_, rows_) ? 0 : error_undecided;
+  return set_key(schema_, rows_.columns, request.received_at_micros, rows_.key, row_) ? 0 : error_undecided;
 }
 
 void Kernel::report(const Request& request, uint32_t event, int32_t word, int32_t column) {
-  for (int32_t value : {request.index, static_cast<int32_t>(event), word, column}) errors_.push(value);
+  for (int32_t value : {request.index, static_cast<int32_t>(event), word, column}) rows_.errors.push(value);
 }
 
 }  // namespace weir

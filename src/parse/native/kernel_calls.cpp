@@ -18,7 +18,18 @@ static napi_value refuse(napi_env env, const char* what) {
   return nullptr;
 }
 
-static void free_kernel(napi_env, void* kernel, void*) { delete static_cast<Kernel*>(kernel); }
+// The garbage collector sees a small object. It has to know what hangs on it, or it lets thousands
+// of them wait.
+static void count_bytes(napi_env env, int64_t bytes) {
+  int64_t all;
+  napi_adjust_external_memory(env, bytes, &all);
+}
+
+static void free_kernel(napi_env env, void* data, void*) {
+  Kernel* kernel = static_cast<Kernel*>(data);
+  count_bytes(env, -static_cast<int64_t>(kernel->bytes()));
+  delete kernel;
+}
 
 static bool read_string(napi_env env, napi_value from, std::string* out) {
   size_t bytes;
@@ -80,6 +91,7 @@ static napi_value make_kernel(napi_env env, napi_callback_info info) {
     delete kernel;
     return refuse(env, "makeKernel: cannot wrap");
   }
+  count_bytes(env, static_cast<int64_t>(kernel->bytes()));
   return made;
 }
 

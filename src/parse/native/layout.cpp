@@ -9,16 +9,15 @@ constexpr size_t header_words = 6, column_words = 6;
 
 static size_t align8(size_t bytes) { return (bytes + 7) & ~size_t{7}; }
 
-Layout::Layout(uint32_t rows, const PayloadBuilder& payload, const Builder& key,
-               const std::vector<Builder>& columns)
+Layout::Layout(uint32_t rows, const PayloadBuilder& payload, const Builder& key, const Builder* columns, size_t count)
     : rows_(rows), payload_(payload) {
-  end_ = align8(4 * (header_words + column_words * (2 + columns.size())));
+  end_ = align8(4 * (header_words + column_words * (2 + count)));
   Place at = {Kind::binary, 0, 0, place(4 * (rows + size_t{1})), 0, 0};
   at.data_bytes = payload.offsets.data[rows];
   at.data = place(at.data_bytes);
   places_.push_back(at);
   add(key);
-  for (const Builder& column : columns) add(column);
+  for (size_t index = 0; index < count; index++) add(columns[index]);
 }
 
 size_t Layout::place(size_t bytes) {

@@ -33,6 +33,14 @@ Paths::Paths(const PoolSchema& schema) {
   }
 }
 
+size_t Paths::bytes() const {
+  size_t bytes = nodes_.capacity() * sizeof(PathNode) + (whole_.capacity() + path_.capacity()) * sizeof(int32_t);
+  for (const PathNode& node : nodes_)
+    bytes += (node.children_.capacity() + node.table_.capacity()) * sizeof(PathChild);
+  for (const std::unique_ptr<std::string>& name : names_) bytes += sizeof(std::string) + name->capacity();
+  return bytes;
+}
+
 // The node under `of` with this name, made if it is not there.
 int32_t Paths::child(int32_t of, const std::string& name) {
   for (const PathChild& have : nodes_[of].children_)

@@ -40,6 +40,8 @@ class Paths {
 
   const PathNode& node(int32_t index) const { return nodes_[index]; }
   size_t size() const { return nodes_.size(); }
+  // Bytes of the tree, about.
+  size_t bytes() const;
   int32_t whole(size_t column) const { return whole_[column]; }
   int32_t path(size_t column) const { return path_[column]; }
 

@@ -1,0 +1,86 @@
+/**
+ * The kernels of a thread. A kernel takes 40 to 60 µs to make and 4 to 8 kB to keep, and a server
+ * may have tens of thousands of pools, of which many have one schema: tenants of a program, sources
+ * of a preset. Pools whose schemas differ in nothing but the pool share their kernels.
+ *
+ *   W-9  The numbers of kernels and of names are bounded.
+ */
+import { createHash } from 'node:crypto'
+import type { ColumnType, PoolSchema } from '../format/schema.ts'
+import type { KernelChoice } from '../util/native.ts'
+import { partsBeforeReceivedAt } from './event-times.ts'
+import type { Allocate, Kernel } from './kernel.ts'
+import { makeJsKernel } from './kernel-js.ts'
+import { tryNativeKernel } from './kernel-native.ts'
+import type { ParseTaskGroup } from './parse-task.ts'
+
+/** Different schemas and kinds in the cache. Beyond it the oldest is dropped. */
+const KERNELS_MAX = 4_096
+/** Pools, versions and kinds whose schema is known, some 200 bytes each. */
+const NAMES_MAX = 65_536
+
+/**
+ * The two kernels of a schema and kind. The reference parser is made when it is first needed: it
+ * takes 43 kB.
+ */
+export interface GroupKernels {
+  /** Of whichever pool came first: its number and version mean nothing here. */
+  readonly schema: PoolSchema
+  readonly first: Kernel
+  /** As `partsBeforeReceivedAt`. */
+  readonly partsBefore: readonly ColumnType[] | undefined
+  reference(): Kernel
+}
+
+/** SHA-256 of what a kernel is made of. */
+type KernelDigest = string
+
+export class KernelCache {
+  readonly #makeNative: ReturnType<typeof tryNativeKernel>
+  readonly #allocate: Allocate
+  readonly #made = new Map<KernelDigest, GroupKernels>()
+  /** By pool, version and kind: a task's schema is read once. */
+  readonly #digests = new Map<string, KernelDigest>()
+
+  /** @param allocate as MakeKernel takes it */
+  constructor(kernel: KernelChoice, allocate: Allocate) {
+    this.#makeNative = tryNativeKernel(kernel)
+    this.#allocate = allocate
+  }
+
+  of(group: ParseTaskGroup): GroupKernels {
+    const name = `${group.pool}.${group.version}.${group.kind}`
+    const digest = this.#digests.get(name)
+    return (digest !== undefined && this.#made.get(digest)) || this.#read(group, name)
+  }
+
+  #read(group: ParseTaskGroup, name: string): GroupKernels {
+    const schema = JSON.parse(Buffer.from(new Uint8Array(group.schema)).toString()) as PoolSchema
+    const text = `${group.kind} ${JSON.stringify({ ...schema, pool: 0, version: 0 })}`
+    const digest = createHash('sha256').update(text).digest('base64')
+    const kernels = this.#made.get(digest) ?? this.#make(schema, group)
+    keep(this.#made, digest, kernels, KERNELS_MAX)
+    keep(this.#digests, name, digest, NAMES_MAX)
+    return kernels
+  }
+
+  #make(schema: PoolSchema, { kind }: ParseTaskGroup): GroupKernels {
+    let js: Kernel | undefined
+    const reference = () => {
+      js ??= makeJsKernel(schema, kind, this.#allocate)
+      return js
+    }
+    const native = needsReference(schema) ? undefined : this.#makeNative?.(schema, kind, this.#allocate)
+    return { schema, first: native ?? reference(), reference, partsBefore: partsBeforeReceivedAt(schema) }
+  }
+}
+
+function keep<Value>(map: Map<string, Value>, key: string, value: Value, sizeMax: number): void {
+  if (map.size >= sizeMax && !map.has(key)) map.delete(map.keys().next().value as string)
+  map.set(key, value)
+}
+
+/** True where a column has what the native kernel lacks (docs/decisions/0068). */
+function needsReference({ columns }: PoolSchema): boolean {
+  return columns.some(({ from, path, coerce }) => from !== undefined || path !== undefined || coerce === true)
+}
