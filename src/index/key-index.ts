@@ -78,6 +78,8 @@ export class Index {
     const beforeCommit = () => crashPoint('index.before-compaction-commit')
     const [committed] = this.#commit([compaction], applyCompaction, beforeCommit)
     crashPoint('index.compaction-committed')
+    // Chance decides which merge it is, so tests cannot name its number.
+    if (committed!.deletionVectors.length > 0) crashPoint('index.changed-rows-moved')
     return committed!
   }
 

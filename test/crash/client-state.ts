@@ -169,7 +169,7 @@ export class ClientState {
 }
 
 /** One counter field of a GraphQL document. */
-function counterField(alias: string, poolId: string, isSum: boolean, space?: Space): string {
+export function counterField(alias: string, poolId: string, isSum: boolean, space?: Space): string {
   const pool = `dataPool: {id: "${poolId}"}`
   const metric = isSum ? `{sum: {${pool}, measure: {columnName: "stamp"}}}` : `{count: {${pool}}}`
   const filters =

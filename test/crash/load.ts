@@ -8,6 +8,7 @@ import { below, type Random, randomFrom } from '../util/random.ts'
 import { runBackups } from './backups.ts'
 import { ConnectionLost, Violation } from './client.ts'
 import { askSum, CLIENTS, type ClientState, type LoadPool } from './client-state.ts'
+import { runFlushes } from './flushes.ts'
 import { KEYS, makeBatch, mayLose, request, type Target } from './requests.ts'
 import { runRetention } from './retention.ts'
 import { runShortLived } from './short-lived.ts'
@@ -23,6 +24,7 @@ export async function runLoad(state: ClientState, target: Target): Promise<void>
   )
   clients.push(runShortLived(state, target, randomFrom(seed + CLIENTS)))
   clients.push(runRetention(state, target))
+  if (target.isFlushed === true) clients.push(runFlushes(state, target))
   if (target.backups !== undefined) clients.push(runBackups(state, target, target.backups))
   const stopAll = (error: unknown) => {
     target.isOver = true

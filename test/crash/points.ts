@@ -26,6 +26,7 @@ const POINTS: readonly (readonly [string, number])[] = [
   ['compact.merged', 4],
   ['index.before-compaction-commit', 4],
   ['index.compaction-committed', 4],
+  ['index.changed-rows-moved', 1],
   ['compact.committed', 4],
   ['retention.copied', 1],
   ['retention.merged', 1],

@@ -30,6 +30,8 @@ export interface Target {
   readonly isArmed: boolean
   /** Backups are made into this folder; undefined where none are made. */
   readonly backups?: string | undefined
+  /** All pools are flushed again and again. */
+  readonly isFlushed?: boolean
 }
 
 /** True where a connection may end without an answer now. */

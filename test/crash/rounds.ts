@@ -53,6 +53,12 @@ const CHECKS_MAX = 4
 const BACKUPS_SHARE = 0.15
 
 /**
+ * A log file is released once all pools are flushed, which their age takes a minute to bring. A
+ * compaction commit moves rows that were changed meanwhile where a flush comes during its merge.
+ */
+const FLUSHED_POINTS = new Set(['log.released', 'log.recycled', 'index.changed-rows-moved'])
+
+/**
  * The folder is checked after every so many kills, and replayed and read by others after every so
  * many.
  */
@@ -120,7 +126,7 @@ export class Rounds {
     const { state, dataDir, killCount } = this
     const { checkEvery, crossReadEvery } = this.#audits
     if (!state.hasAllPools) return
-    if (name === 'index.compaction-committed') {
+    if (name === 'index.compaction-committed' || name === 'index.changed-rows-moved') {
       state.tally.compactionCommits += 1
       state.tally.changedMeanwhile += await changedMeanwhile(dataDir)
     }
@@ -196,7 +202,11 @@ export class Rounds {
     if (checked === undefined) return
     const isInBackup = 'point' in kill && kill.point.startsWith('backup.')
     const hasBackups = isInBackup || this.#random() < BACKUPS_SHARE
-    const target = { ...checked, backups: hasBackups ? dirname(this.dataDir) : undefined }
+    const target = {
+      ...checked,
+      backups: hasBackups ? dirname(this.dataDir) : undefined,
+      isFlushed: 'point' in kill && FLUSHED_POINTS.has(kill.point),
+    }
     const load = runLoad(this.state, target)
     load.catch(() => undefined)
     await Promise.race([this.#killed(child, kill, target), load.then(() => delay(LOST_MS))])
