@@ -3,7 +3,16 @@
  * Each case starts Weir from a copy of the installation in which one file is missing or broken.
  */
 import { spawnSync } from 'node:child_process'
-import { copyFileSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
@@ -28,10 +37,14 @@ function installation(): string {
     'dist/console',
     'src/api/graphql',
   ]) {
-    const from = join(ROOT, folder)
-    if (spawnSync('cp', ['-al', from, join(root, folder)]).status === 0) continue
-    rmSync(join(root, folder), { recursive: true, force: true })
-    expect(spawnSync('cp', ['-a', from, join(root, folder)]).status).toBe(0)
+    // IMPORTANT: a copied link leads to the packages of a checkout, and tests remove packages.
+    const from = realpathSync(join(ROOT, folder))
+    const to = join(root, folder)
+    if (spawnSync('cp', ['-al', from, to]).status !== 0) {
+      rmSync(to, { recursive: true, force: true })
+      expect(spawnSync('cp', ['-a', from, to]).status).toBe(0)
+    }
+    expect(lstatSync(to).isDirectory(), `${to} is a folder of its own`).toBe(true)
   }
   return root
 }
