@@ -116,6 +116,7 @@ const SHAPES: readonly Shape[] = [
     tableSettings: { engine: ranked('v'), orderBy: ['region', 'v', '_service_received_at', 'id'] },
     key: ['region', 'v', 'id'],
     version: 'v',
+    neverExpires: true,
     byArrival: true,
   },
 ]
