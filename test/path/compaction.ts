@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import { expect } from 'vitest'
 import { type ColumnSpec, type PoolSpec, send, type TestPool, type TestServer } from '../util/server.ts'
 
-/** Compaction ticks often: flushes of a quiet pool are merged after a second and a half. */
-export const OFTEN = { WEIR_COMPACT_TICK_MS: '25' }
+/** Compaction ticks often: flushes of a quiet pool are merged after a third of a second. */
+export const OFTEN = { WEIR_COMPACT_TICK_MS: '5' }
 
 /** Compaction never ticks while a test runs. */
 export const NEVER = { WEIR_COMPACT_TICK_MS: '3600000' }
