@@ -2,7 +2,7 @@
  * `weir export` of a stopped folder: other readers read its four formats, and wrong options are
  * refused.
  */
-import { spawn, spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -12,6 +12,7 @@ import { tableFromIPC } from 'apache-arrow'
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
 import { beforeAll, expect, test } from 'vitest'
+import { weir, weirInside } from '../../tools/folder.ts'
 import { send, startServer, temporaryFolder } from '../../util/server.ts'
 
 const MAIN = fileURLToPath(new URL('../../../src/app/main.js', import.meta.url))
@@ -44,15 +45,19 @@ beforeAll(async () => {
   expect((await server.stop()).code).toBe(0)
 })
 
-function weirExport(...args: readonly string[]) {
-  const all = [MAIN, 'export', 'p', '--data-dir', dataDir, ...args]
-  return spawnSync(process.execPath, all, { encoding: 'utf8' })
+/** Runs the code of `weir export` in this process, or as a process where that is `run`. */
+function weirExport(args: readonly string[], run: typeof weir | typeof weirInside = weirInside) {
+  return run(['export', 'p', '--data-dir', dataDir, ...args])
 }
 
-function exported(name: string, ...args: readonly string[]): string {
+async function exported(
+  name: string,
+  args: readonly string[],
+  run: typeof weir | typeof weirInside = weirInside,
+): Promise<string> {
   const file = join(out, name)
-  const { status, stderr } = weirExport('--out', file, ...args)
-  expect([status, stderr]).toEqual([0, expect.stringContaining('2 rows')])
+  const { code, err } = await weirExport(['--out', file, ...args], run)
+  expect([code, err]).toEqual([0, expect.stringContaining('2 rows')])
   return file
 }
 
@@ -60,14 +65,17 @@ function exported(name: string, ...args: readonly string[]): string {
 const HEADER = 'at,id,n,f,j,"c, ""d"\r\n'
 const COLUMNS = ['--columns', '["at","id","n","f","j","c, \\"d"]']
 
-test('ndjson: values byte for byte but for line breaks; csv: RFC 4180, null is empty and "" is quoted', () => {
-  const lines = readFileSync(exported('a.ndjson', '--format', 'ndjson', ...COLUMNS), 'utf8').split('\n')
+test('ndjson: values byte for byte but for line breaks; csv: RFC 4180, null is empty and "" is quoted', async () => {
+  const lines = readFileSync(
+    await exported('a.ndjson', ['--format', 'ndjson', ...COLUMNS], weir),
+    'utf8',
+  ).split('\n')
   expect(lines.sort()).toEqual([
     '',
     '{"at":"2026-01-01T00:00:00.000001Z","id":"q\\"u,o","n":9223372036854775807,"f":0.1,"j":{ "a":  [1.50] },"c, \\"d":"\ufeffmark"}',
     '{"at":"2026-01-02T00:00:00.000Z","id":"","n":null,"f":null,"j":null,"c, \\"d":null}',
   ])
-  const csv = readFileSync(exported('a.csv', '--format', 'csv', ...COLUMNS), 'utf8')
+  const csv = readFileSync(await exported('a.csv', ['--format', 'csv', ...COLUMNS]), 'utf8')
   const rows = [
     '2026-01-01T00:00:00.000001Z,"q""u,o",9223372036854775807,0.1,"{ ""a"":\r\n[1.50] }",\ufeffmark\r\n',
     '2026-01-02T00:00:00.000Z,"",,,,\r\n',
@@ -79,7 +87,7 @@ test('ndjson: values byte for byte but for line breaks; csv: RFC 4180, null is e
 
 test('parquet in every compression is read by hyparquet, snappy by parquetjs-lite; arrow as a file', async () => {
   for (const compression of ['zstd', 'snappy', 'gzip', 'none']) {
-    const path = exported(`${compression}.parquet`, '--compression', compression)
+    const path = await exported(`${compression}.parquet`, ['--compression', compression])
     const rows = await parquetReadObjects({ file: await asyncBufferFromFile(path), compressors })
     expect(rows.map(row => row['_service_payload']).sort()).toEqual([FIRST, SECOND])
     expect(rows.map(row => row['n'])).toContain(9223372036854775807n)
@@ -87,21 +95,22 @@ test('parquet in every compression is read by hyparquet, snappy by parquetjs-lit
   const { ParquetReader } = createRequire(import.meta.url)('parquetjs-lite')
   // It takes a comma in a column's name for the end of the name.
   const plain = ['--columns', '_service_received_at,_service_payload,at,id,n,f,j']
-  const reader = await ParquetReader.openFile(exported('plain.parquet', '--compression', 'snappy', ...plain))
+  const file = await exported('plain.parquet', ['--compression', 'snappy', ...plain])
+  const reader = await ParquetReader.openFile(file)
   const cursor = reader.getCursor()
   const payloads = [(await cursor.next())._service_payload, (await cursor.next())._service_payload]
   expect([payloads.sort(), await cursor.next()]).toEqual([[FIRST, SECOND], null])
   await reader.close()
-  const arrow = readFileSync(exported('a.arrow', '--format', 'arrow'))
+  const arrow = readFileSync(await exported('a.arrow', ['--format', 'arrow'], weir))
   expect([arrow.subarray(0, 6).toString(), arrow.subarray(-6).toString()]).toEqual(['ARROW1', 'ARROW1'])
   expect(tableFromIPC(arrow).numRows).toBe(2)
 })
 
-test('an existing file, unknown names and broken filters are refused, and no file is left', () => {
+test('an existing file, unknown names and broken filters are refused, and no file is left', async () => {
   const there = join(out, 'there.csv')
   writeFileSync(there, 'mine')
   const before = readdirSync(out)
-  expect(weirExport('--format', 'csv', '--out', there)).toMatchObject({ status: 2 })
+  expect(await weirExport(['--format', 'csv', '--out', there], weir)).toMatchObject({ code: 2 })
   expect(readFileSync(there, 'utf8')).toBe('mine')
   const file = join(out, 'none')
   for (const args of [
@@ -113,12 +122,12 @@ test('an existing file, unknown names and broken filters are refused, and no fil
     ['--format', 'x'],
     ['--compression', 'lz4'],
   ])
-    expect([args, weirExport('--out', file, ...args).status]).toEqual([args, 2])
+    expect([args, (await weirExport(['--out', file, ...args])).code]).toEqual([args, 2])
   expect([existsSync(file), readdirSync(out)]).toEqual([false, before])
-  expect(weirExport('--format', 'csv', '--out', there, '--force').status).toBe(0)
+  expect((await weirExport(['--format', 'csv', '--out', there, '--force'])).code).toBe(0)
   const where = '[{"column":"n","operator":"IS_NULL"}]'
-  const { stdout } = weirExport('--format', 'csv', '--out', '-', '--columns', 'id', '--where', where)
-  expect(stdout).toBe('id\r\n""\r\n')
+  const args = ['--format', 'csv', '--out', '-', '--columns', 'id', '--where', where]
+  expect((await weirExport(args, weir)).out).toBe('id\r\n""\r\n')
 })
 
 test.each(['ndjson', 'parquet'])(
