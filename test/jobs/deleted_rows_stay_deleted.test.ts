@@ -6,8 +6,8 @@ import { cpSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { AT, at, filesOf, NEVER, post } from '../path/compaction.ts'
-import { weir } from '../tools/folder.ts'
-import { startServer, temporaryFolder } from '../util/server.ts'
+import { weir, weirInside } from '../tools/folder.ts'
+import { startServer, type TestPool, temporaryFolder } from '../util/server.ts'
 import { verifyFolder } from '../util/verify.ts'
 import { POOLS } from './job-model.ts'
 import { runJob } from './rewrite-jobs.ts'
@@ -21,29 +21,37 @@ const SEGMENTS = [
   [event('b', 2, 2), event('c', 3, 1)],
 ]
 
-test.each(Object.keys(POOLS))('pool %s, with the files of before the job', async name => {
+/** Each name is a pool. They share the servers, because a start takes seconds. */
+test(`pools ${Object.keys(POOLS).join(', ')}, with the files of before the job`, async () => {
   const dataDir = join(temporaryFolder(), 'data')
   let server = await startServer({ dataDir, env: NEVER })
-  const pool = await server.createPool(POOLS[name]!)
-  for (const events of SEGMENTS) {
-    await post(pool, events)
-    await server.count(pool.poolId) // which flushes
+  const pools = new Map<string, TestPool>()
+  for (const [name, spec] of Object.entries(POOLS)) {
+    const pool = await server.createPool(spec)
+    pools.set(name, pool)
+    for (const events of SEGMENTS) {
+      await post(pool, events)
+      await server.count(pool.poolId) // which flushes
+    }
   }
   expect((await server.stop()).code).toBe(0)
   const segments = join(dataDir, 'segment')
   const before = join(dataDir, '..', 'before')
   cpSync(segments, before, { recursive: true })
   server = await startServer({ dataDir, env: NEVER })
-  for (const filterSql of ['n = 1', 'true'])
-    expect(await runJob(server, 'deletion', { dataPool: pool.poolId, filterSql })).toBeNull()
+  for (const [name, { poolId }] of pools)
+    for (const filterSql of ['n = 1', 'true'])
+      expect(await runJob(server, 'deletion', { dataPool: poolId, filterSql }), name).toBeNull()
   await server.kill()
   cpSync(before, segments, { recursive: true })
   rmSync(join(dataDir, 'index'), { recursive: true })
 
   server = await startServer({ dataDir, env: NEVER })
-  expect(await server.count(pool.poolId)).toBe('0')
-  await post(at(server, pool), SEGMENTS[1])
-  expect(await server.count(pool.poolId)).toBe('1')
+  for (const [name, pool] of pools) {
+    expect(await server.count(pool.poolId), name).toBe('0')
+    await post(at(server, pool), SEGMENTS[1])
+    expect(await server.count(pool.poolId), name).toBe('1')
+  }
   expect((await server.stop()).code).toBe(0)
   await verifyFolder(dataDir) // throws what it finds
 })
@@ -60,7 +68,7 @@ test('also after a repair: a lost delete file without keys is written again', as
   const file = join(dataDir, 'segment', pool.poolId, name)
   for (const damage of [() => rmSync(file), () => writeFileSync(file, 'damaged')]) {
     damage()
-    expect((await weir(['verify', '--data-dir', dataDir])).code).toBe(1)
+    expect((await weirInside(['verify', '--data-dir', dataDir])).code).toBe(1)
     const done = await weir(['repair', '--data-dir', dataDir]) // without --yes
     expect([done.code, done.out]).toEqual([0, expect.stringContaining('nothing is lost')])
     await verifyFolder(dataDir) // throws what it finds
