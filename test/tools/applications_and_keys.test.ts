@@ -1,10 +1,13 @@
-/** `weir applications` and `weir keys`, on a stopped folder and on a running server. */
+/**
+ * `weir applications` and `weir keys`, on a stopped folder and on a running server. Most run in the
+ * process of the test; one of each way of use has a process of its own.
+ */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { SCOPES } from '../../src/catalog/documents/model.ts'
 import { removeLeftovers, startServer, type TestServer, temporaryFolder } from '../util/server.ts'
-import { weir } from './folder.ts'
+import { weir, weirInside } from './folder.ts'
 
 afterAll(removeLeftovers)
 
@@ -17,7 +20,7 @@ interface Shown {
 }
 
 async function json<T>(args: readonly string[]): Promise<T> {
-  const { code, out, err } = await weir([...args, '--json'])
+  const { code, out, err } = await weirInside([...args, '--json'])
   // A running server has the audit trail, a stopped folder's is printed.
   expect({ code, err: args.includes('--url') ? err : '' }).toEqual({ code: 0, err: '' })
   return JSON.parse(out) as T
@@ -200,7 +203,7 @@ describe('on a running server', () => {
       [['applications', 'list', '--data-dir', server.dataDir, '--url', 'nowhere'], /--url takes the address/],
       [['applications', 'list', '--data-dir', temporaryFolder(), '--url', server.base], /cannot be read/],
     ] as const) {
-      const { code, err } = await weir(args)
+      const { code, err } = await weirInside(args)
       expect(code, args.join(' ')).toBe(2)
       expect(err).toMatch(message)
       expect(err.trim().split('\n')).toHaveLength(1)
@@ -215,7 +218,7 @@ test('a stopped folder is changed as a running server is', async () => {
   const format = join(first.dataDir, 'FORMAT')
   expect(readFileSync(format, 'utf8')).toBe('weir 4\n')
   writeFileSync(format, 'weir 1\n') // an earlier version left the folder
-  expect((await weir(['inspect', ...at])).code).toBe(0)
+  expect((await weirInside(['inspect', ...at])).code).toBe(0)
   expect(readFileSync(format, 'utf8')).toBe('weir 1\n')
   const { code, out } = await weir(['applications', 'create', 'ci', '--scopes', 'admin', ...at])
   expect(code).toBe(0)
@@ -228,7 +231,7 @@ test('a stopped folder is changed as a running server is', async () => {
   expect(made?.uniqueName).toBe(made?.id)
   expect(made?.scopes).toHaveLength(SCOPES.length)
   await json(['applications', 'delete', made!.id, ...at])
-  expect((await weir(['applications', 'list', ...at])).out).toMatch(/\bci +P1_X_SMALL +admin\b/)
+  expect((await weirInside(['applications', 'list', ...at])).out).toMatch(/\bci +P1_X_SMALL +admin\b/)
   const { kid } = await json<{ kid: string }>(['keys', 'rotate', ...at])
   const server = await startServer({ dataDir: first.dataDir })
   const token = await tokenOf(server.base, rotated!)
@@ -260,14 +263,14 @@ test('a new secret is answered although admin.json cannot be written', async () 
   await server.stop()
 
   const list = ['applications', 'list', '--data-dir', dataDir]
-  expect((await weir(list)).code).toBe(0) // writes the file
+  expect((await weirInside(list)).code).toBe(0) // writes the file
   expect(readFileSync(file, 'utf8')).toContain(running?.secret)
   writeFileSync(full, '')
   const stopped = await weir(['applications', 'rotate', id, '--json', '--data-dir', dataDir], env)
   expect(stopped).toMatchObject({ code: 0, err: expect.stringMatching(/until the next start writes it/) })
   const [{ secret }] = JSON.parse(stopped.out) as [Shown]
   expect(readFileSync(file, 'utf8')).not.toContain(secret)
-  expect((await weir(list)).code).toBe(0)
+  expect((await weirInside(list)).code).toBe(0)
   expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual({ clientId: id, clientSecret: secret })
 })
 
@@ -277,11 +280,11 @@ test('changes of a stopped folder leave their lines of the audit trail on standa
   const at = ['--data-dir', first.dataDir]
   const created = await weir(['applications', 'create', 'ci', '--json', ...at])
   const [{ id, secret = '' }] = JSON.parse(created.out) as [Shown]
-  const rotated = await weir(['applications', 'rotate', 'ci', ...at])
-  const refused = await weir(['applications', 'create', 'ci', ...at])
-  const deleted = await weir(['applications', 'delete', 'ci', ...at])
-  const absent = await weir(['applications', 'delete', 'ci', ...at])
-  const signing = await weir(['keys', 'rotate', '--json', ...at])
+  const rotated = await weirInside(['applications', 'rotate', 'ci', ...at])
+  const refused = await weirInside(['applications', 'create', 'ci', ...at])
+  const deleted = await weirInside(['applications', 'delete', 'ci', ...at])
+  const absent = await weirInside(['applications', 'delete', 'ci', ...at])
+  const signing = await weirInside(['keys', 'rotate', '--json', ...at])
   const { kid } = JSON.parse(signing.out) as { readonly kid: string }
   const entry = (mutation: string, object: string, outcome = 'done') => [
     { mutation, applicationId: 'system', object, outcome },
@@ -299,6 +302,6 @@ test('changes of a stopped folder leave their lines of the audit trail on standa
     expect(out).not.toContain('"audit"')
     expect(err).not.toContain(secret)
   }
-  const listed = await weir(['applications', 'list', ...at])
+  const listed = await weirInside(['applications', 'list', ...at])
   expect(listed).toMatchObject({ code: 0, err: '' })
 })
