@@ -12,7 +12,7 @@ import {
 import type { KeyTxn } from '../../src/index/index-store.ts'
 import { must } from '../../src/util/assert.ts'
 import { flipBit, readStoppedLog, segmentsOf } from '../path/damage.ts'
-import { below, randomFrom } from '../util/random.ts'
+import { below, casesOf, randomFrom } from '../util/random.ts'
 import { temporaryFolder } from '../util/server.ts'
 import {
   cannotBeRead,
@@ -27,6 +27,8 @@ import {
 
 /** Number of the keyed pool: `events` is 1, the pool of rejected events 2. */
 const POOL = 3
+/** Random damage to the index; each run takes other bits, and each round a process. */
+const FLIP_ROUNDS = casesOf(3, 6)
 // Each test runs several processes, one after the other.
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 
@@ -341,7 +343,7 @@ test('verify survives flipped bits anywhere in the index: it is clean or has fin
   const random = randomFrom(seed)
   const clean = readFileSync(join(filled.dataDir, 'index', 'data.mdb'))
   const ends: unknown[] = []
-  for (let round = 0; round < 6; round++) {
+  for (let round = 0; round < FLIP_ROUNDS; round++) {
     const dataDir = copyOf(filled)
     const bytes = Buffer.from(clean)
     for (let flip = 0; flip < 40; flip++) bytes[below(random, bytes.length)]! ^= 1 << below(random, 8)
