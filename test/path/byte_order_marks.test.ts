@@ -7,7 +7,7 @@ import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { tableFromIPC } from 'apache-arrow'
 import { afterAll, describe, expect, test } from 'vitest'
-import { weir } from '../tools/folder.ts'
+import { weirInside } from '../tools/folder.ts'
 import { fetchToken, removeLeftovers, send, startServer, temporaryFolder } from '../util/server.ts'
 import { column, where } from './client.ts'
 
@@ -86,13 +86,13 @@ describe.each(['native', 'js'])('kernel %s', kernel => {
     expect((await send(url.replace(/^.*?(?=\/v1)/, server.base), eventOf('a', 3, 't'))).status).toBe(200)
     expect(await server.sum(poolId, `${MARK}n`)).toBe('23')
     expect((await server.stop()).code).toBe(0)
-    expect(await weir(['verify', '--data-dir', dataDir, '--kernel', kernel])).toMatchObject({ code: 0 })
+    expect(await weirInside(['verify', '--data-dir', dataDir, '--kernel', kernel])).toMatchObject({ code: 0 })
 
     if (kernel === 'js') return // the rest does not depend on the kernel
     const out = async (format: string) => {
       const file = join(dataDir, '..', `rows.${format}`)
       const args = ['export', poolId, '--data-dir', dataDir, '--format', format, '--out', file]
-      expect(await weir(args)).toMatchObject({ code: 0 })
+      expect(await weirInside(args)).toMatchObject({ code: 0 })
       return readFileSync(file)
     }
     const rows = (await out('ndjson'))
