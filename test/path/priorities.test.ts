@@ -132,8 +132,10 @@ test('rows that leave as Arrow: every thread that reads or encodes them, too', a
       expect((await answer.arrayBuffer()).byteLength).toBeGreaterThan(1_000_000)
     }
   })
-  expect(busy.length).toBeGreaterThanOrEqual(1)
-  for (const task of busy) expect(task, JSON.stringify(busy)).toMatchObject({ nice: QUERY_NICE })
+  // The main thread hands finished bytes to the socket, at times for a tenth of all processor time.
+  const working = busy.filter(({ id }) => id !== String(server.child.pid))
+  expect(working.length).toBeGreaterThanOrEqual(1)
+  for (const task of working) expect(task, JSON.stringify(busy)).toMatchObject({ nice: QUERY_NICE })
 })
 
 test('merges: they go after everything else, and the threads that DuckDB borrows for them are behind the flush', async () => {
