@@ -1,5 +1,5 @@
 /**
- * The kernels of a thread. A kernel takes 40 to 60 µs to make and 4 to 8 kB to keep, and a server
+ * The kernels of a thread. A kernel takes 40 to 60 µs to make and 4 kB to keep, and a server
  * may have tens of thousands of pools, of which many have one schema: tenants of a program, sources
  * of a preset. Pools whose schemas differ in nothing but the pool share their kernels.
  *
@@ -14,7 +14,7 @@ import { makeJsKernel } from './kernel-js.ts'
 import { tryNativeKernel } from './kernel-native.ts'
 import type { ParseTaskGroup } from './parse-task.ts'
 
-/** Different schemas and kinds in the cache. Beyond it the oldest is dropped. */
+/** Different schemas and kinds in the cache. Beyond it the one that was made first is dropped. */
 const KERNELS_MAX = 4_096
 /** Pools, versions and kinds whose schema is known, some 200 bytes each. */
 const NAMES_MAX = 65_536
@@ -35,6 +35,7 @@ export interface GroupKernels {
 /** SHA-256 of what a kernel is made of. */
 type KernelDigest = string
 
+/** One thread's kernels, made as its tasks need them. */
 export class KernelCache {
   readonly #makeNative: ReturnType<typeof tryNativeKernel>
   readonly #allocate: Allocate
@@ -48,6 +49,7 @@ export class KernelCache {
     this.#allocate = allocate
   }
 
+  /** The kernels of a group. They are its own until the next call, which may drop them. */
   of(group: ParseTaskGroup): GroupKernels {
     const name = `${group.pool}.${group.version}.${group.kind}`
     const digest = this.#digests.get(name)

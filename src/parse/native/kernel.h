@@ -22,7 +22,7 @@ class Kernel {
  public:
   explicit Kernel(PoolSchema schema);
 
-  // Bytes that a new kernel takes, about. They hardly grow later.
+  // Bytes that a new kernel takes, about. Only an escaped key of an event can add to them later.
   size_t bytes() const { return bytes_; }
 
   // Parses `requests` rows of `table` (request_words each). Returns the caller's mistake or null.
