@@ -140,7 +140,7 @@ export class FlusherHarness implements SegmentWriter {
   flush(task: FlushTask): Promise<FlushDone> {
     this.order.push('write')
     this.tasks.push(task)
-    const done = { meta: metaOf(task), keys: undefined, entries: task.entries }
+    const done = { meta: metaOf(task), keys: undefined }
     return this.#hold(this.heldTasks, task, () => done)
   }
 
@@ -155,8 +155,7 @@ export class FlusherHarness implements SegmentWriter {
   async stop(): Promise<void> {}
 
   failTask(at: number): void {
-    const held = this.heldTasks[at]!
-    held.fail(new FlushFailed('ENOSPC', held.what.entries))
+    this.heldTasks[at]!.fail(new FlushFailed('ENOSPC'))
   }
 
   #commit(flushes: readonly FlushCommit[]): Promise<readonly FlushCommitted[]> {

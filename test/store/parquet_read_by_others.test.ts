@@ -122,7 +122,7 @@ describe.each(['native', 'js'])('a segment assembled in %s', kernel => {
       post(keySchema, [row('a')], [[2, 5, 1]]),
     ]
     const task = taskOf(keySchema, entries)
-    const done = await client().flush(task)
+    await client().flush(task)
     const rows = await readByDuckDb(duck, keySchema, join(task.folder, segmentFile(42)))
     expect(rows).toEqual([
       ['6', '{"id":"c"}', 'c', '3'],
@@ -130,9 +130,6 @@ describe.each(['native', 'js'])('a segment assembled in %s', kernel => {
     ])
     const deletes = readDeleteFile(readFileSync(join(task.folder, deleteFile(42))), 'x')
     expect(deletes).toMatchObject({ rowsOfFlush: 2, segment: 42, sequences: Float64Array.from([2]) })
-    expect(done.entries).toHaveLength(3)
-    expect(done.entries[0]!.batch.byteLength).toBeGreaterThan(0)
-    expect(entries[0]!.batch.byteLength).toBe(0)
   })
 
   test('writes deletes alone without a Parquet file, and unlinks', async () => {
@@ -144,7 +141,7 @@ describe.each(['native', 'js'])('a segment assembled in %s', kernel => {
     expect(readdirSync(task.folder)).toEqual([])
   })
 
-  test('gives the entries back when the disk refuses, and leaves nothing', async () => {
+  test('leaves nothing when the disk refuses, and the same entries can be written again', async () => {
     const blocker = join(root, `file-${Math.random()}`)
     writeFileSync(blocker, '')
     const entries = [post(keySchema, [{ key: 'a', values: ['a'] }], [[1, 0, 1]])]
@@ -153,7 +150,7 @@ describe.each(['native', 'js'])('a segment assembled in %s', kernel => {
       .catch((error: unknown) => error)
     expect(failure).toBeInstanceOf(FlushFailed)
     expect((failure as FlushFailed).code).toBe('flush_failed')
-    const again = taskOf(keySchema, (failure as FlushFailed).entries)
+    const again = taskOf(keySchema, entries)
     await client().flush(again)
     expect(existsSync(join(again.folder, segmentFile(42)))).toBe(true)
   })

@@ -10,15 +10,14 @@
  * ones of its pool go back to the memtable, so the index's flushed sequence never passes rows that
  * are not flushed.
  *
- * Entries always come back from the segment thread, because a failed commit returns them to the
- * memtable.
+ * The entries of a flush stay on this thread, because a failed commit returns them to the memtable.
+ * The segment thread reads their batches in shared memory.
  */
 
 import type { FlushCommit, FlushCommitted } from '../../index/index-types.ts'
 import { AssertionFailed, assert } from '../../util/assert.ts'
 import { Unavailable } from '../../util/errors.ts'
 import type { Lane } from './flush-policy.ts'
-import type { MemtableEntry } from './memtable.ts'
 import { type MemtableGroup, PoolMemtable } from './memtable.ts'
 import type { RecentFlush } from './recent-flushes.ts'
 import { type FlushDone, FlushFailed, type FlushTask, type SegmentWriter } from './segment-writer.ts'
@@ -95,9 +94,9 @@ export class FlushingPool {
 }
 
 /**
- *   waiting   its entries are here
- *   writing   its entries are in the segment thread
- *   written   its files are durable, its entries are here
+ *   waiting   the segment thread does not know of it
+ *   writing   the segment thread may read its batches
+ *   written   its files are durable
  *   indexing  the index commits it
  */
 type FlushPhase = 'waiting' | 'writing' | 'written' | 'indexing'
@@ -122,8 +121,8 @@ export class Flush {
   readonly oldestMs: number
   phase: FlushPhase = 'waiting'
   /**
-   * It, or one before it in its pool, failed. It goes back to the memtable once its entries are
-   * here.
+   * It, or one before it in its pool, failed. It goes back to the memtable once the segment thread
+   * has answered.
    */
   hasFailed = false
   /** It may have left files. */
@@ -167,17 +166,6 @@ export class Flush {
       sequenceFrom: this.sequenceFrom,
       sequenceTo: this.last,
     }
-  }
-
-  /** Puts entries that came back from the segment thread where they were. */
-  takeBack(entries: readonly MemtableEntry[]): void {
-    let from = 0
-    for (const part of [...this.rewritten, ...this.groups]) {
-      const to = from + part.entries.length
-      part.entries = entries.slice(from, to)
-      from = to
-    }
-    assert(from === entries.length, 'all entries came back')
   }
 
   commit(): FlushCommit {
@@ -224,7 +212,7 @@ export interface FlushDeps {
   readonly commit: (flushes: readonly FlushCommit[]) => Promise<readonly FlushCommitted[]>
   /** Commit.syncAll: syncs the log up to everything appended before the call (W-13). */
   readonly syncLog: () => Promise<void>
-  /** The entries of a flush are lost from memory. The process must end; the log has them. */
+  /** The state of a flush is unknown. The process must end; the log has its entries. */
   readonly onFatal: (error: Error) => void
 }
 
@@ -233,10 +221,11 @@ interface FlushListener {
   /** Flushes are synced; called in each pool's order. */
   committed(flushes: readonly { readonly flush: Flush; readonly flushed: FlushedSegment }[]): void
   /**
-   * All failed flushes of a pool have their entries; or one more flush of a dropped pool has ended.
+   * No failed flush of a pool is in the segment thread any more, or one more flush of a dropped
+   * pool has ended.
    */
   returned(state: FlushingPool, flushes: readonly Flush[]): void
-  /** A flush failed; called once for each failure, before its entries are back. */
+  /** A flush failed; called once for each failure, before its entries are in the memtable. */
   failed(state: FlushingPool, error: Error): void
 }
 
@@ -306,7 +295,6 @@ export class FlushPipeline {
       return
     }
     flush.phase = 'written'
-    flush.takeBack(flush.done.entries)
     if (flush.hasFailed) {
       this.#returnFailed(state)
       return
@@ -325,7 +313,6 @@ export class FlushPipeline {
         this.#deps.onFatal(error)
         return
       }
-      flush.takeBack(error.entries)
       flush.phase = 'waiting'
     }
     this.#fail(flush, error)

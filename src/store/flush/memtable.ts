@@ -29,16 +29,6 @@ export interface MemtableEntry {
 
 export const ENTRY_WORDS = 4
 
-/** The buffers that move with entries to another thread. */
-export function buffersOf(entries: readonly MemtableEntry[]): ArrayBuffer[] {
-  const buffers: ArrayBuffer[] = []
-  for (const { batch, requests } of entries) {
-    if (batch instanceof ArrayBuffer) buffers.push(batch)
-    buffers.push(requests.buffer as ArrayBuffer)
-  }
-  return buffers
-}
-
 /** A point in time and in the log. The age of a row is measured by both. */
 export interface Moment {
   /** Monotonic. */
@@ -50,7 +40,7 @@ export interface Moment {
 /** Entries that are flushed together or not at all. */
 export interface MemtableGroup {
   readonly schema: PoolSchema
-  entries: MemtableEntry[]
+  readonly entries: readonly MemtableEntry[]
   rows: number
   bytes: number
   first: number

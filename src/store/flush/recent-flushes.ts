@@ -24,7 +24,7 @@ export interface RecentFlush {
   readonly bytes: number
   readonly first: number
   readonly last: number
-  entries: MemtableEntry[]
+  readonly entries: readonly MemtableEntry[]
 }
 
 export class RecentFlushes {

@@ -13,7 +13,7 @@ import type { SegmentMeta } from '../../format/segment-meta.ts'
 import { fromWire, Unavailable, type WireError } from '../../util/errors.ts'
 import type { KernelChoice } from '../../util/native.ts'
 import { startThread, type Thread } from '../../util/thread-kit.ts'
-import { buffersOf, type MemtableEntry } from './memtable.ts'
+import type { MemtableEntry } from './memtable.ts'
 
 export interface FlushTask {
   readonly poolId: string
@@ -22,7 +22,10 @@ export interface FlushTask {
   readonly segment: number
   /** Absolute folder of the pool's segments; it is created if missing. */
   readonly folder: string
-  /** Moved to the thread. All were parsed with `schema`. */
+  /**
+   * All were parsed with `schema`. Their batches stand in shared memory, which nobody changes until
+   * the answer.
+   */
   readonly entries: readonly MemtableEntry[]
   /** Segments whose rows are in `entries` too: the new segment replaces them. */
   readonly replaces: readonly number[]
@@ -34,14 +37,11 @@ export interface FlushDone {
   /** undefined when no row and no delete was left to write. */
   readonly meta: SegmentMeta | undefined
   readonly keys: KeyRun | undefined
-  /** The task's entries, moved back: the next flush may write them again. */
-  readonly entries: readonly MemtableEntry[]
 }
 
-/** A flush that the disk refused. It is an answer, because its entries must move back. */
+/** A flush that the disk refused. It is an answer: an error of the call means a lost thread. */
 export interface FlushRefused {
   readonly failed: WireError
-  readonly entries: readonly MemtableEntry[]
 }
 
 /** Segments of one folder whose files are to be removed. */
@@ -50,7 +50,7 @@ export interface Removal {
   readonly segments: readonly number[]
 }
 
-/** The calls of the segment thread. Batches and keys are moved. */
+/** The calls of the segment thread. Keys are moved. */
 export interface SegmentCalls {
   flush(task: FlushTask): FlushDone | FlushRefused
   unlink(removal: Removal): void
@@ -71,13 +71,10 @@ interface SegmentThreadOptions extends SegmentThreadData {
   readonly nice: number
 }
 
-/** A flush that failed: no file of it counts, and its entries are back. */
+/** A flush that failed: no file of it counts. */
 export class FlushFailed extends Unavailable {
-  readonly entries: readonly MemtableEntry[]
-
-  constructor(reason: string, entries: readonly MemtableEntry[]) {
+  constructor(reason: string) {
     super('flush_failed', reason)
-    this.entries = entries
   }
 }
 
@@ -89,8 +86,8 @@ export class SegmentThread {
   readonly #thread: Thread<SegmentCalls>
 
   /**
-   * @param onCrash called when the thread has crashed: its entries are gone from memory, so the
-   *   process must end and recover them from the log
+   * @param onCrash called when the thread has crashed: nobody knows which files it left, so the
+   *   process must end and recover from the log
    */
   constructor({ crashAt, nice, kernel }: SegmentThreadOptions, onCrash: (error: Error) => void) {
     const data: SegmentThreadData = { kernel }
@@ -99,13 +96,13 @@ export class SegmentThread {
   }
 
   /**
-   * Resolves when the files are durable. Rejects with FlushFailed, which gives the entries back.
+   * Resolves when the files are durable. Rejects with FlushFailed.
    */
   async flush(task: FlushTask): Promise<FlushDone> {
-    const done = await this.#thread.call('flush', task, buffersOf(task.entries))
+    const done = await this.#thread.call('flush', task)
     if (!('failed' in done)) return done
     const cause = fromWire(done.failed)
-    throw Object.assign(new FlushFailed(cause.message, done.entries), { cause })
+    throw Object.assign(new FlushFailed(cause.message), { cause })
   }
 
   /**

@@ -6,7 +6,6 @@ import type { MessagePort } from 'node:worker_threads'
 import { type Disk, isDiskError, disk as realDisk } from '../../util/disk.ts'
 import { toWire, Unavailable } from '../../util/errors.ts'
 import { moved, serve } from '../../util/thread-server.ts'
-import { buffersOf } from '../flush/memtable.ts'
 import type {
   FlushDone,
   FlushRefused,
@@ -76,19 +75,17 @@ class PoolOrder {
 function flush(task: FlushTask, writer: FlushWriter, order: PoolOrder): FlushDone | FlushRefused {
   if (order.isBroken(task.folder)) {
     const error = new Unavailable('flush_failed', 'an earlier flush of the pool failed')
-    return { failed: toWire(error), entries: task.entries }
+    return { failed: toWire(error) }
   }
   try {
     return writer.write(task)
   } catch (error) {
     if (!isDiskError(error)) throw error
     order.failed(task)
-    return { failed: toWire(error), entries: task.entries }
+    return { failed: toWire(error) }
   }
 }
 
 function movedWith(answer: FlushDone | FlushRefused): ArrayBuffer[] {
-  const buffers = buffersOf(answer.entries)
-  if ('keys' in answer && answer.keys !== undefined) buffers.push(answer.keys)
-  return buffers
+  return 'keys' in answer && answer.keys !== undefined ? [answer.keys] : []
 }

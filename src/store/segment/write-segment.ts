@@ -65,8 +65,7 @@ export class FlushWriter {
       versionColumn(schema),
     )
     const rows = countRows(deduplicated.keep)
-    if (rows === 0 && deduplicated.deletes.length === 0)
-      return { meta: undefined, keys: deduplicated.keys, entries }
+    if (rows === 0 && deduplicated.deletes.length === 0) return { meta: undefined, keys: deduplicated.keys }
     const { parquet, zoneMap } = rows === 0 ? deletesOnly(task) : this.#parquet(task, deduplicated, rows)
     const deletes = deletesOf(task, deduplicated, rows)
     publishSegment(this.#disk, task.folder, task.segment, { parquet, deletes })
@@ -81,7 +80,7 @@ export class FlushWriter {
       ...zoneMap,
       deletes: deduplicated.deletes.length,
     }
-    return { meta, keys: deduplicated.keys, entries }
+    return { meta, keys: deduplicated.keys }
   }
 
   #parquet(
