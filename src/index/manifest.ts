@@ -64,6 +64,8 @@ interface ManifestOptions {
 }
 
 interface ManifestPool {
+  /** Absolute. */
+  readonly folder: string
   flushedSequence: number
   nextSegment: number
   readonly segments: Map<number, ManifestSegment>
@@ -192,17 +194,18 @@ export class Manifest {
   }
 
   #openPool(state: PoolState): ManifestPool {
+    const folder = this.#options.folderOf(state.pool)
     const segments = new Map<number, ManifestSegment>()
     let deletedRows = 0
-    for (const view of state.segments) {
-      // NOTE: keep the view as it came. V8 gives each spread of a rest pattern a hidden class of
-      // its own, and reads then take ten times as long.
-      const { deletedRows: rows, ...meta } = view
-      segments.set(meta.segment, this.#newSegment(state.pool, meta, view))
-      deletedRows += rows
+    for (const segment of state.segments) {
+      segments.set(
+        segment.segment,
+        new ManifestSegment(state.pool, folder, poolSegment(segment, segment.deletedRows)),
+      )
+      deletedRows += segment.deletedRows
     }
     const { flushedSequence, nextSegment } = state
-    return { flushedSequence, nextSegment, segments, loaded: deletedRows === 0, loading: undefined }
+    return { folder, flushedSequence, nextSegment, segments, loaded: deletedRows === 0, loading: undefined }
   }
 
   #newPool(number: number): ManifestPool {
@@ -222,18 +225,8 @@ export class Manifest {
   }
 
   #addSegment(number: number, pool: ManifestPool, meta: SegmentMeta): void {
-    pool.segments.set(meta.segment, this.#newSegment(number, meta))
+    pool.segments.set(meta.segment, new ManifestSegment(number, pool.folder, poolSegment(meta, 0)))
     pool.nextSegment = Math.max(pool.nextSegment, meta.segment + 1)
-  }
-
-  /** A segment without deletion vector parts; `known` counts those that are not loaded. */
-  #newSegment(pool: number, meta: SegmentMeta, known?: PoolSegment): ManifestSegment {
-    const folder = this.#options.folderOf(pool)
-    // Not join(), which parses both names: a start makes tens of thousands of these.
-    const file = `${folder}${sep}${segmentFile(meta.segment)}`
-    const deletes = `${folder}${sep}${deleteFile(meta.segment)}`
-    const view = known ?? { ...meta, deletedRows: 0 }
-    return { pool, meta, file, deletes, deletionVectors: [], view, pins: 0 }
   }
 
   #loadOnce(number: number, pool: ManifestPool): Promise<void> {
@@ -267,7 +260,9 @@ export class Manifest {
    * read it.
    */
   #retireLate(pool: number, add?: SegmentMeta): void {
-    if (add !== undefined) this.#obsolete.add([this.#newSegment(pool, add)], false)
+    if (add === undefined) return
+    const late = new ManifestSegment(pool, this.#options.folderOf(pool), poolSegment(add, 0))
+    this.#obsolete.add([late], false)
   }
 
   #retire(pool: ManifestPool, segments: readonly number[], isUncovered: boolean): void {
@@ -295,6 +290,31 @@ export class Manifest {
   }
 }
 
+const NO_PARTS: readonly Part[] = []
+
+/**
+ * A segment of a pool. It is no spread: V8 may give each a hidden class of its own, which takes
+ * more memory than the segment, and reads of a thousand classes are slow.
+ */
+function poolSegment(meta: SegmentMeta, deletedRows: number): PoolSegment {
+  return {
+    segment: meta.segment,
+    rows: meta.rows,
+    bytes: meta.bytes,
+    checksum: meta.checksum,
+    schemaVersion: meta.schemaVersion,
+    sequenceFrom: meta.sequenceFrom,
+    sequenceTo: meta.sequenceTo,
+    receivedFromUs: meta.receivedFromUs,
+    receivedToUs: meta.receivedToUs,
+    timestampFromUs: meta.timestampFromUs,
+    timestampToUs: meta.timestampToUs,
+    tenant: meta.tenant,
+    deletes: meta.deletes,
+    deletedRows,
+  }
+}
+
 /**
  * Adds the rows that a commit superseded to the deletion vectors of their segments. Returns true
  * where a deletion vector has so many parts that they should be read again as one.
@@ -305,7 +325,7 @@ function addDeletionVectors(pool: ManifestPool, { commit, deletionVectors }: Flu
     const entry = pool.segments.get(segment)
     assert(entry !== undefined, 'a deletion vector names a segment of the manifest')
     entry.deletionVectors = [...entry.deletionVectors, { segment, rows, commit }]
-    entry.view = { ...entry.view, deletedRows: entry.view.deletedRows + rows.length }
+    entry.view = poolSegment(entry.view, entry.view.deletedRows + rows.length)
     hasManyParts ||= entry.deletionVectors.length > DELETION_VECTOR_PARTS_MAX
   }
   return hasManyParts
@@ -332,15 +352,35 @@ interface Part extends DeletionVector {
 
 /**
  * A segment of the manifest. Snapshots share it, so a replaced one lives on until the last of them
- * is released.
+ * is released. There may be hundreds of thousands, so the names of its files are made when they are
+ * asked for.
  */
-interface ManifestSegment extends SegmentPaths {
+class ManifestSegment implements SegmentPaths {
+  readonly pool: number
+  readonly meta: SegmentMeta
+  readonly #folder: string
   /** Never changed in place, because snapshots hold it. */
-  deletionVectors: readonly Part[]
+  deletionVectors: readonly Part[] = NO_PARTS
   /**
    * Counts the rows of all parts, loaded or not. It is made anew with them, so that reading a pool
    * of thousands makes no objects.
    */
   view: PoolSegment
-  pins: number
+  pins = 0
+
+  /** @param view it counts deleted rows whose parts are not loaded */
+  constructor(pool: number, folder: string, view: PoolSegment) {
+    this.pool = pool
+    this.#folder = folder
+    this.meta = view
+    this.view = view
+  }
+
+  get file(): string {
+    return `${this.#folder}${sep}${segmentFile(this.meta.segment)}`
+  }
+
+  get deletes(): string {
+    return `${this.#folder}${sep}${deleteFile(this.meta.segment)}`
+  }
 }
