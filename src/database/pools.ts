@@ -110,6 +110,7 @@ export class Pools {
       readDeletionVectors: pool => index.index.readDeletionVectors(pool),
       folderOf: pool => this.#folderOf(pool),
       onUnpinned: files => this.#unlink(files),
+      onAdded: meta => this.checks.setWhole(meta),
       onUncoveredRemoved: pool => this.compaction.changed(pool),
     })
     this.#checker = new ThreadOnDemand({ name: 'check', nice: QUERY_NICE, onCrash: onFatal })
@@ -160,10 +161,7 @@ export class Pools {
       },
       pin: pool => manifest.snapshot(pool),
       commit: commit => index.index.commitCompaction(commit),
-      apply: (commit, committed) => {
-        if (commit.add !== undefined) checks.setWhole(commit.add)
-        manifest.applyCompaction(commit, committed)
-      },
+      apply: (commit, committed) => manifest.applyCompaction(commit, committed),
       unlink: (folder, segments) => this.#writer.unlink(folder, segments),
       load: () => this.#load(),
       onMerged: figures => metrics.merge(figures),
@@ -388,7 +386,6 @@ export class Pools {
     this.#releaseLogSoon()
     const nowMs = monotonicMs()
     for (const { commit, committed, beginMs, oldestMs, rows } of flushes) {
-      if (commit.add !== undefined) this.checks.setWhole(commit.add)
       this.compaction.flushed(commit.pool, commit.keys === undefined ? 0 : committed.usPerKey)
       this.#options.metrics.flush(nowMs - beginMs, rows)
       this.#options.metrics.visible(nowMs - oldestMs)

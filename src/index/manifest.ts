@@ -59,6 +59,8 @@ interface ManifestOptions {
    * returns or its promise resolves.
    */
   readonly onUnpinned: (files: readonly string[]) => Promise<void> | void
+  /** A commit of this process added the segment, which the manifest knows by this object now. */
+  readonly onAdded?: (meta: SegmentMeta) => void
   /** An uncovered obsolete segment of the pool is gone, so deletes that were kept for it may go. */
   readonly onUncoveredRemoved?: (pool: number) => void
 }
@@ -225,7 +227,9 @@ export class Manifest {
   }
 
   #addSegment(number: number, pool: ManifestPool, meta: SegmentMeta): void {
-    pool.segments.set(meta.segment, new ManifestSegment(number, pool.folder, poolSegment(meta, 0)))
+    const segment = new ManifestSegment(number, pool.folder, poolSegment(meta, 0))
+    pool.segments.set(meta.segment, segment)
+    this.#options.onAdded?.(segment.meta)
     pool.nextSegment = Math.max(pool.nextSegment, meta.segment + 1)
   }
 
@@ -357,8 +361,10 @@ interface Part extends DeletionVector {
  */
 class ManifestSegment implements SegmentPaths {
   readonly pool: number
+  /** The same object as long as the segment lives. */
   readonly meta: SegmentMeta
   readonly #folder: string
+  #file: string | undefined
   /** Never changed in place, because snapshots hold it. */
   deletionVectors: readonly Part[] = NO_PARTS
   /**
@@ -377,7 +383,8 @@ class ManifestSegment implements SegmentPaths {
   }
 
   get file(): string {
-    return `${this.#folder}${sep}${segmentFile(this.meta.segment)}`
+    this.#file ??= `${this.#folder}${sep}${segmentFile(this.meta.segment)}`
+    return this.#file
   }
 
   get deletes(): string {

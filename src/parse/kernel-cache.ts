@@ -14,7 +14,7 @@ import { makeJsKernel } from './kernel-js.ts'
 import { tryNativeKernel } from './kernel-native.ts'
 import type { ParseTaskGroup } from './parse-task.ts'
 
-/** Different schemas and kinds in the cache. Beyond it the one that was made first is dropped. */
+/** Different schemas and kinds in the cache. Beyond it the one that was made first is freed. */
 const KERNELS_MAX = 4_096
 /** Pools, versions and kinds whose schema is known, some 200 bytes each. */
 const NAMES_MAX = 65_536
@@ -61,7 +61,7 @@ export class KernelCache {
     const text = `${group.kind} ${JSON.stringify({ ...schema, pool: 0, version: 0 })}`
     const digest = createHash('sha256').update(text).digest('base64')
     const kernels = this.#made.get(digest) ?? this.#make(schema, group)
-    keep(this.#made, digest, kernels, KERNELS_MAX)
+    keep(this.#made, digest, kernels, KERNELS_MAX)?.first.free?.()
     keep(this.#digests, name, digest, NAMES_MAX)
     return kernels
   }
@@ -77,9 +77,13 @@ export class KernelCache {
   }
 }
 
-function keep<Value>(map: Map<string, Value>, key: string, value: Value, sizeMax: number): void {
-  if (map.size >= sizeMax && !map.has(key)) map.delete(map.keys().next().value as string)
+/** Returns the value that had to leave. */
+function keep<Value>(map: Map<string, Value>, key: string, value: Value, sizeMax: number): Value | undefined {
+  const oldest = map.size >= sizeMax && !map.has(key) ? (map.keys().next().value as string) : undefined
+  const leaving = oldest === undefined ? undefined : map.get(oldest)
+  if (oldest !== undefined) map.delete(oldest)
   map.set(key, value)
+  return leaving
 }
 
 /** True where a column has what the native kernel lacks (docs/decisions/0068). */

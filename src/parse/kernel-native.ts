@@ -21,6 +21,7 @@ interface NativeParse {
   makeKernel(properties: string[], columns: Int32Array, key: Int32Array, deletes: boolean): object
   parse(kernel: object, slab: Uint8Array, table: Float64Array, from: number, to: number): NativeParsed
   writeBatch(kernel: object, into: Uint8Array): void
+  freeKernel(kernel: object): void
 }
 
 /** A result whose batch is still to be written, into `batchBytes` bytes. */
@@ -52,5 +53,6 @@ function bind(native: NativeParse, schema: PoolSchema, kind: RequestKind, alloca
       native.writeBatch(kernel, new Uint8Array(batch, 0, batchBytes))
       return { batch, outcomes, errors }
     },
+    free: () => native.freeKernel(kernel),
   }
 }

@@ -85,6 +85,8 @@ export interface Kernel {
    * @param table REQUEST_WORDS per request
    */
   parse(slab: Uint8Array, table: Float64Array, from: number, to: number): Parsed
+  /** Frees what the garbage collector may never free. The kernel parses nothing afterwards. */
+  free?(): void
 }
 
 /** Returns memory for a batch of `rows` rows: at least `bytes` bytes, with any content. */

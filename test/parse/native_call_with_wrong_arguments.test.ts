@@ -90,6 +90,17 @@ describe.skipIf(nativeModule === undefined)('native module', () => {
     native.writeBatch(first, new Uint8Array(batchBytes))
   })
 
+  test('a freed kernel takes no call, and is freed once', () => {
+    const kernel = native.makeKernel([], EMPTY, EMPTY, false)
+    const { slab, table } = shared(['[{}]'])
+    const { batchBytes } = native.parse(kernel, slab, table, 0, 1) as { batchBytes: number }
+    native.freeKernel(kernel)
+    expect(() => native.writeBatch(kernel, new Uint8Array(batchBytes))).toThrow(TypeError)
+    expect(() => native.parse(kernel, slab, table, 0, 1)).toThrow(TypeError)
+    expect(() => native.freeKernel(kernel)).toThrow(TypeError)
+    expect(() => native.freeKernel({})).toThrow(TypeError)
+  })
+
   test('a call of no requests gives an empty batch', () => {
     const parsed = makeNativeKernel(SCHEMA, 'post').parse(new Uint8Array(0), new Float64Array(0), 0, 0)
     expect(new Int32Array(parsed.batch, 0, 4)[2]).toBe(0)

@@ -8,7 +8,7 @@ import { tryNative } from '../../src/util/native.ts'
 
 /** The module's own functions, unchecked: what no TypeScript caller could pass. */
 export const nativeModule =
-  tryNative<Record<'makeKernel' | 'parse' | 'writeBatch', (...words: unknown[]) => unknown>>()
+  tryNative<Record<'makeKernel' | 'parse' | 'writeBatch' | 'freeKernel', (...words: unknown[]) => unknown>>()
 
 /** A native kernel. Throws where the module was not built. */
 export const makeNativeKernel: MakeKernel = (...of) => must(tryNativeKernel(), 'the native module')(...of)

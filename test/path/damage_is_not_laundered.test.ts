@@ -226,6 +226,9 @@ test('the first query after a start checks its files once; a file of this proces
   expect(new Set(sums)).toEqual(new Set(['340']))
   expect(await metric(server, 'weir_segments_unchecked')).toBe(0)
   await post(at(server, pool), events(340, 350))
+  // A count of all rows flushes the pool and reads no file.
+  expect(await server.count(pool.poolId)).toBe('350')
+  expect(await metric(server, 'weir_segments_unchecked')).toBe(0)
   expect(await server.sum(pool.poolId, 'amount')).toBe('350')
   expect(await metric(server, 'weir_segments_unchecked')).toBe(0)
   expect((await server.stop()).code).toBe(0)

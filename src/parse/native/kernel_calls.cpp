@@ -25,11 +25,12 @@ static void count_bytes(napi_env env, int64_t bytes) {
   napi_adjust_external_memory(env, bytes, &all);
 }
 
-static void free_kernel(napi_env env, void* data, void*) {
-  Kernel* kernel = static_cast<Kernel*>(data);
+static void drop_kernel(napi_env env, Kernel* kernel) {
   count_bytes(env, -static_cast<int64_t>(kernel->bytes()));
   delete kernel;
 }
+
+static void free_kernel(napi_env env, void* kernel, void*) { drop_kernel(env, static_cast<Kernel*>(kernel)); }
 
 static bool read_string(napi_env env, napi_value from, std::string* out) {
   size_t bytes;
@@ -104,6 +105,19 @@ static Kernel* unwrap(napi_env env, napi_value from) {
   return napi_unwrap(env, from, &kernel) == napi_ok ? static_cast<Kernel*>(kernel) : nullptr;
 }
 
+// freeKernel(kernel): no other call takes the kernel afterwards. Without it the memory waits for a
+// finalizer, and those run in a turn of the event loop, which a parse worker may never have.
+static napi_value release_kernel(napi_env env, napi_callback_info info) {
+  size_t count = 1;
+  napi_value arguments[1];
+  void* kernel = nullptr;
+  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count < 1 ||
+      unwrap(env, arguments[0]) == nullptr || napi_remove_wrap(env, arguments[0], &kernel) != napi_ok)
+    return refuse(env, "freeKernel takes a kernel");
+  drop_kernel(env, static_cast<Kernel*>(kernel));
+  return nullptr;
+}
+
 static bool set_words(napi_env env, napi_value to, const char* name, const weir::Buffer<int32_t>& words) {
   napi_value array = new_array(env, napi_int32_array, words.data, words.size);
   return array != nullptr && napi_set_named_property(env, to, name, array) == napi_ok;
@@ -159,6 +173,7 @@ static napi_value write_batch(napi_env env, napi_callback_info info) {
 
 void init_batch(napi_env env, napi_value exports) {
   add_function(env, exports, "makeKernel", make_kernel);
+  add_function(env, exports, "freeKernel", release_kernel);
   add_function(env, exports, "parse", parse);
   add_function(env, exports, "writeBatch", write_batch);
 }

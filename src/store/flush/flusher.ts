@@ -145,8 +145,9 @@ export class Flusher {
 
   /**
    * Appends batches whose log records are synced, in sequence order (W-13). Entries whose sequences
-   * interleave must come in one call, or in calls with no `await` between. Each entry owns its
-   * buffers, because they are moved later. Entries of a dropped pool are discarded.
+   * interleave must come in one call, or in calls with no `await` between. Nobody writes to an
+   * entry's batch before `onFreed`: the segment thread may read it. Entries of a dropped pool are
+   * discarded.
    */
   append(pool: number, schema: PoolSchema, entries: readonly MemtableEntry[]): void {
     if (this.#dropped.has(pool)) return
