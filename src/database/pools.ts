@@ -189,7 +189,7 @@ export class Pools {
   }
 
   #load(): ServerLoad {
-    const { flushingBytes, flushesAreSlow, poolsFailing } = this.flusher.stats()
+    const { flushingBytes, flushesAreSlow, poolsFailing } = this.flusher.load()
     return {
       ingestAgoMs: monotonicMs() - this.#lastAppendMs,
       // Memtables that are not old enough for a flush do not count: thousands of pools hold as much

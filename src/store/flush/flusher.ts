@@ -71,22 +71,27 @@ interface FlusherDeps extends FlushDeps {
   readonly limits?: FlushLimits
 }
 
-/** Figures for `/metrics`. */
-interface FlusherStats {
-  /** Rows and deletes that are not flushed, those of flushes under way included. */
-  readonly memtableRows: number
-  /** Monotonic: when the oldest of them came into memory; undefined without any. */
-  readonly oldestMs: number | undefined
-  readonly memtableBytes: number
-  /** The part of memtableBytes that is in flushes under way: high under load. */
+/** What other work makes way for. */
+interface FlusherLoad {
+  /** Bytes of the memtables that flushes under way write: high under load. */
   readonly flushingBytes: number
-  readonly recentFlushBytes: number
-  readonly poolsUnflushed: number
-  readonly flushesUnderWay: number
   /** Flushes are made small, because the index takes long for their keys. */
   readonly flushesAreSlow: boolean
   /** Pools whose last flush failed. */
   readonly poolsFailing: number
+}
+
+/** Figures for `/metrics`. */
+interface FlusherStats extends FlusherLoad {
+  /** Rows and deletes that are not flushed, those of flushes under way included. */
+  readonly memtableRows: number
+  /** Monotonic: when the oldest of them came into memory; undefined without any. */
+  readonly oldestMs: number | undefined
+  /** Those of flushes under way too. */
+  readonly memtableBytes: number
+  readonly recentFlushBytes: number
+  readonly poolsUnflushed: number
+  readonly flushesUnderWay: number
 }
 
 export class Flusher {
@@ -274,6 +279,7 @@ export class Flusher {
     return lowest
   }
 
+  /** Looks at all unflushed pools. */
   stats(): FlusherStats {
     let memtableRows = 0
     let oldestMs = Number.POSITIVE_INFINITY
@@ -282,13 +288,20 @@ export class Flusher {
       oldestMs = Math.min(oldestMs, state.oldestMs ?? oldestMs)
     }
     return {
+      ...this.load(),
       memtableRows,
       oldestMs: oldestMs === Number.POSITIVE_INFINITY ? undefined : oldestMs,
       memtableBytes: this.#budget.bytes,
-      flushingBytes: this.#pipeline.bytes,
       recentFlushBytes: this.#recent.bytes,
       poolsUnflushed: this.#unflushed.size,
       flushesUnderWay: this.#pipeline.count,
+    }
+  }
+
+  /** Compaction asks for it at each inspection of a pool, so it looks at no pool. */
+  load(): FlusherLoad {
+    return {
+      flushingBytes: this.#pipeline.bytes,
       flushesAreSlow: this.#throttle.isSlow,
       poolsFailing: this.failing,
     }
