@@ -13,7 +13,7 @@
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { Connection, requestHead } from './connection.ts'
+import { Connection, NO_ANSWER, requestHead } from './connection.ts'
 import { tracked } from './leftovers.ts'
 import { quantileOf } from './measure.ts'
 import { bindEnd, bindHead, PostgresConnection } from './peers/postgres-connection.ts'
@@ -45,10 +45,13 @@ export interface Latency {
   readonly maxMs: number
 }
 
+/** Requests without success: how many by the status of their answer, or by what stood in for one. */
+export type Errors = Readonly<Record<string, number>>
+
 export interface GeneratorDone {
   /** Requests that were answered with success. */
   readonly requests: number
-  readonly errors: number
+  readonly errors: Errors
   /** Time from the first request to the last answer. */
   readonly seconds: number
   /** From when a request was sent. */
@@ -99,7 +102,8 @@ function bodyOf({ target, events, producer, form }: GeneratorWork): Body {
 class Generator {
   readonly #work: GeneratorWork
   #requests = 0
-  #errors = 0
+  #answers = 0
+  readonly #errors: Record<string, number> = {}
   #begun = 0
   #lastAnswerMs = 0
   readonly #sentMs: number[] = []
@@ -116,16 +120,17 @@ class Generator {
     const cpu = process.cpuUsage()
     const beginMs = performance.now()
     const all = this.#work.rate === undefined ? this.#closedLoop(lanes, beginMs) : this.#paced(lanes, beginMs)
-    const late = new Promise(resolve =>
+    const tooLate = new Promise(resolve =>
       setTimeout(resolve, this.#work.seconds * 1000 + ANSWER_MS_MAX).unref(),
     )
-    await Promise.race([all, late])
+    await Promise.race([all, tooLate])
     const { user, system } = process.cpuUsage(cpu)
-    const unanswered = this.#begun - this.#requests - this.#errors
+    const late = this.#begun - this.#answers
+    if (late > 0) this.#errors[`not within ${ANSWER_MS_MAX} ms`] = late
     const sent = latencyOf(this.#sentMs)
     return {
       requests: this.#requests,
-      errors: this.#errors + unanswered,
+      errors: this.#errors,
       seconds: Math.max(0.001, (this.#lastAnswerMs - beginMs) / 1000),
       sent,
       due: this.#work.rate === undefined ? sent : latencyOf(this.#dueMs),
@@ -172,10 +177,15 @@ class Generator {
     const status = await channel.send(body.bytes)
     const now = performance.now()
     this.#lastAnswerMs = now
+    this.#answers += 1
     if (status === 200) this.#requests += 1
-    else this.#errors += 1
+    else this.#count(status === NO_ANSWER ? 'connection closed' : String(status))
     this.#sentMs.push(now - sentAtMs)
     if (dueAtMs !== undefined) this.#dueMs.push(now - dueAtMs)
+  }
+
+  #count(error: string): void {
+    this.#errors[error] = (this.#errors[error] ?? 0) + 1
   }
 }
 

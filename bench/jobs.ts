@@ -15,6 +15,7 @@ import { BATCH_EVENTS } from './events.ts'
 import { type GeneratorDone, generate } from './generator.ts'
 import { folderBytes, memory, print, row, short, sleep, watchMemory } from './measure.ts'
 import { numberOf } from './options.ts'
+import { errorsOf } from './path-runs.ts'
 import { hasPostgres, startPostgres } from './peers/postgres.ts'
 import { batches, large, post, settled } from './rows.ts'
 import { keyedPool, scrape, startWeir } from './weir.ts'
@@ -166,7 +167,7 @@ function report(phase: string, { sent, requests, seconds, errors }: GeneratorDon
   print(
     row(
       phase,
-      `${short(rate)} events/s, ack p50 ${sent.p50Ms.toFixed(1)} ms, p99 ${sent.p99Ms.toFixed(0)} ms; ${Object.values(errors).reduce((sum, count) => sum + count, 0)} errors`,
+      `${short(rate)} events/s, ack p50 ${sent.p50Ms.toFixed(1)} ms, p99 ${sent.p99Ms.toFixed(0)} ms; ${errorsOf(errors)}`,
     ),
   )
 }

@@ -6,7 +6,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { copyFileSync, existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type GeneratorDone, generate, type Target } from './generator.ts'
+import { type Errors, type GeneratorDone, generate, type Target } from './generator.ts'
 import { benchFolder, removeFolder, tracked } from './leftovers.ts'
 import { oneOf, Usage } from './options.ts'
 import { type BodyForm, template } from './template.ts'
@@ -28,7 +28,7 @@ export interface LoadResult {
   /** Answered with success. */
   readonly requests: number
   readonly seconds: number
-  readonly errors: number
+  readonly errors: Errors
   readonly p50Ms: number
   readonly p99Ms: number
   readonly maxMs: number
@@ -109,8 +109,13 @@ function resultOf(output: string): LoadResult {
     // wrk counts answers of any status as requests.
     requests: of('requests') - of('errorsStatus'),
     seconds: of('durationUs') / 1e6,
-    errors:
-      of('errorsConnect') + of('errorsRead') + of('errorsWrite') + of('errorsStatus') + of('errorsTimeout'),
+    errors: {
+      connect: of('errorsConnect'),
+      read: of('errorsRead'),
+      write: of('errorsWrite'),
+      status: of('errorsStatus'),
+      timeout: of('errorsTimeout'),
+    },
     p50Ms: of('p50Us') / 1000,
     p99Ms: of('p99Us') / 1000,
     maxMs: of('maxUs') / 1000,

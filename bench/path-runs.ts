@@ -1,6 +1,7 @@
 /** Shared by the parts of `path`: a run on a fresh server, and its checks afterwards. */
 import { join } from 'node:path'
 import type { TestPool, TestServer } from '../test/util/server.ts'
+import type { Errors } from './generator.ts'
 import { benchFolder, removeFolder } from './leftovers.ts'
 import { settleDisk } from './machine.ts'
 import { print, row, watchMemory } from './measure.ts'
@@ -65,7 +66,9 @@ async function acceptedEvents(server: TestServer): Promise<number> {
 }
 
 /** The errors of a load in words. Any error makes the bench fail. */
-export function errorsOf(errors: number): string {
-  if (errors > 0) process.exitCode = 1
-  return errors === 0 ? 'no errors' : `${errors} ERRORS`
+export function errorsOf(errors: Errors): string {
+  const kinds = Object.entries(errors).filter(([, count]) => count > 0)
+  if (kinds.length === 0) return 'no errors'
+  process.exitCode = 1
+  return `ERRORS: ${kinds.map(([kind, count]) => `${count} ${kind}`).join(', ')}`
 }

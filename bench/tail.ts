@@ -12,6 +12,7 @@ import { benchFolder, tracked } from './leftovers.ts'
 import { type LoadResult, runLoad } from './load.ts'
 import { cpuSeconds, print, row, short, sleep, watchMemory } from './measure.ts'
 import { numberOf } from './options.ts'
+import { errorsOf } from './path-runs.ts'
 import { keyedPool, scrape, startWeir } from './weir.ts'
 
 /** Options of the command line, as text. */
@@ -81,7 +82,7 @@ async function measured(server: TestServer, name: string, load: () => Promise<Lo
   print(
     row(
       name,
-      `${short(rate)} events/s, ack p50 ${p50Ms.toFixed(1)} ms, p99 ${p99Ms.toFixed(1)} ms, ${errors === 0 ? 'no errors' : `${errors} ERRORS`}, server CPU ${used.toFixed(1)} s, memory ${short(bytes)}B`,
+      `${short(rate)} events/s, ack p50 ${p50Ms.toFixed(1)} ms, p99 ${p99Ms.toFixed(1)} ms, ${errorsOf(errors)}, server CPU ${used.toFixed(1)} s, memory ${short(bytes)}B`,
     ),
   )
 }
