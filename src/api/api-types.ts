@@ -103,6 +103,8 @@ export interface ControlRequest {
   /** The headers that its route names; "" where one is not there. */
   readonly headers: Readonly<Record<string, string>>
   readonly gone: AbortSignal
+  /** "" where its client gave none. */
+  readonly requestId: string
 }
 
 export interface ControlRoute {

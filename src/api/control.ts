@@ -166,7 +166,7 @@ function refusing(allow: string, cors: boolean): Handler {
   return (head, responder) => answerEarly(responder, reply, declaredBytesOf(head))
 }
 
-type ControlHead = Omit<ControlRequest, 'body' | 'gone'>
+type ControlHead = Omit<ControlRequest, 'body' | 'gone' | 'requestId'>
 
 const BUSY = refuse(503, 'busy', 'too many requests are under way', { 'retry-after': '1' })
 
@@ -218,7 +218,12 @@ export class Control {
         this.#running += 1
         const gone = new AbortController()
         responder.onGone = () => gone.abort()
-        await this.#answer(responder, handle, { ...head, body, gone: gone.signal }, cors)
+        await this.#answer(
+          responder,
+          handle,
+          { ...head, body, gone: gone.signal, requestId: responder.requestId },
+          cors,
+        )
         this.#running -= 1
       }
     })
@@ -243,7 +248,7 @@ export class Control {
       }
       reply = answer
     } catch (error) {
-      reply = problemReply(refusalOfError(error, responder.route))
+      reply = problemReply(refusalOfError(error, responder.name))
     }
     responder.send(cors ? withCors(reply) : reply)
   }

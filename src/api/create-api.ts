@@ -3,6 +3,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
+import { REQUEST_ID, requestIdOf } from '../util/request-id.ts'
 import { API_TIMES, type Api, type ApiDeps, type ApiOptions } from './api-types.ts'
 import { Control, controlRoutes, type Router } from './control.ts'
 import {
@@ -133,6 +134,7 @@ function dispatcher(
   }
   return (head, responder) => {
     const { path, framing } = head
+    responder.requestId = requestIdOf(head.header(REQUEST_ID))
     if (typeof framing !== 'number') refuseHead(head, responder, framing)
     else if (framing === CHUNKED && !chunked) refuseHead(head, responder, NO_CHUNKS)
     else if (path.startsWith(INGEST) && !path.includes('/', INGEST.length) && path !== QUERY_PATH)

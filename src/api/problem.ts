@@ -4,7 +4,7 @@
  */
 import { STATUS_CODES } from 'node:http'
 import { AccessEnded, BodyBroken, type Refusal, SegmentDamaged, Unavailable } from '../util/errors.ts'
-import { warn } from '../util/say.ts'
+import { fail } from '../util/say.ts'
 import type { Reply } from './api-types.ts'
 import { shown } from './parameters.ts'
 
@@ -63,6 +63,6 @@ export function refusalOfError(error: unknown, where: string): Refusal {
   if (error instanceof AccessEnded) return error.refusal
   if (error instanceof SegmentDamaged)
     return { ...refuse(500, 'segment_damaged', error.messageForClient), retryable: false }
-  warn(`${where}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
+  fail(`${where}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
   return refuse(500, 'internal', 'the server failed; its log has the error')
 }

@@ -7,7 +7,7 @@ import { must } from '../util/assert.ts'
 import { dieOf } from '../util/end-process.ts'
 import { CannotRun } from '../util/errors.ts'
 import { armCrash, setFaults } from '../util/fault-injection.ts'
-import { errorText, missingPackage, say, warn } from '../util/say.ts'
+import { errorText, fail, missingPackage, say, setLog } from '../util/say.ts'
 import { COMMANDS, commandHelp, helpText } from './commands.ts'
 
 /**
@@ -32,6 +32,8 @@ async function main(): Promise<number> {
   }
   const command = named ?? must(COMMANDS[0], 'the default command')
   isServer = command === COMMANDS[0]
+  const { logFormat, logLevel } = input.config
+  setLog({ format: logFormat, level: logLevel })
   setFaults(input.config.faultAt)
   armCrash(input.config.crashAt)
   return await command.run(input)
@@ -68,7 +70,7 @@ async function run(): Promise<number> {
   if (outputError !== undefined && !isServer)
     failure = new CannotRun(`standard output cannot be written: ${outputError.message}`)
   if (failure === undefined) return code
-  if (!isInterrupted()) warn(errorText(failure))
+  if (!isInterrupted()) fail(errorText(failure))
   return exitCodeOf(failure)
 }
 

@@ -3,7 +3,7 @@ import { CLEAN, type CommandInput } from '../database/command.ts'
 import { type Config, misspeltVariables, signsOfData } from '../database/config.ts'
 import { boundNote } from '../util/addresses.ts'
 import { endNow } from '../util/end-process.ts'
-import { errorText, say, warn } from '../util/say.ts'
+import { announce, errorText, fail, logSettings, say, warn } from '../util/say.ts'
 import { stopOnSignal } from './shutdown.ts'
 import { type Running, startServer } from './start.ts'
 
@@ -11,14 +11,14 @@ import { type Running, startServer } from './start.ts'
 export async function runServer({ config }: CommandInput): Promise<number> {
   for (const line of misspeltVariables()) warn(line)
   const server = await startServer(config, error => {
-    warn(`a thread failed, Weir ends; the next start recovers: ${errorText(error)}`)
+    fail(`a thread failed, Weir ends; the next start recovers: ${errorText(error)}`)
     endNow()
   })
   // Set before the first line is printed, because its reader may send a signal at once.
   const stopped = stopOnSignal(server)
-  for (const note of server.notes) say(`weir: ${note}`)
+  for (const note of server.notes) announce(note)
   if (server.opened.isNewFolder) warnOfNewFolder(config)
-  say(`weir: listening on ${server.url}${boundNote(config.host)}`)
+  announce(`listening on ${server.url}${boundNote(config.host)}`)
   sayFirstSteps(server, config.clientSecret !== '')
   await stopped
   return CLEAN
@@ -49,11 +49,13 @@ function sayFirstSteps({ opened, url, consoleCode }: Running, secretIsGiven: boo
     .then(({ firstStepsSaid }) => catalog.change(firstStepsSaid))
     .catch(() => undefined)
   const secret = secretIsGiven ? '' : `, secret ${admin.clientSecret}`
-  say(`weir: first application ${admin.clientId}${secret} (kept in admin.json in the data folder)`)
+  announce(`first application ${admin.clientId}${secret} (kept in admin.json in the data folder)`)
   const code = url.startsWith('http://') ? consoleCode(admin.clientId) : undefined
   if (code !== undefined)
-    say(`weir: the console: ${url}/sign-in#code=${code} (signs in once, within five minutes)`)
-  if (secretIsGiven) return
+    announce(`the console: ${url}/sign-in#code=${code} (signs in once, within five minutes)`)
+  // What follows is to be pasted by a person.
+  const { format, level } = logSettings()
+  if (secretIsGiven || format === 'json' || level !== 'info') return
   const pool = firstStepsDue ? catalog.read.pools.byName('events') : undefined
   const source = pool === undefined ? undefined : catalog.read.sources.get(pool.dataSourceId)
   if (!source?.webhook) return

@@ -3,7 +3,7 @@ import type { Api } from '../api/api-types.ts'
 import type { HealthState } from '../api/probes.ts'
 import { monotonicMs, resolvesWithin } from '../util/clock.ts'
 import { endNow, STOP_SIGNALS, withoutEchoes } from '../util/end-process.ts'
-import { warn } from '../util/say.ts'
+import { fail, inform, warn } from '../util/say.ts'
 import type { Server } from './server.ts'
 import type { Running } from './start.ts'
 
@@ -23,19 +23,19 @@ export function stopOnSignal(server: Running): Promise<void> {
         endNow()
       }
       asked = true
-      warn(`stopping, because of ${signal}: requests under way are answered, events are flushed`)
+      inform(`stopping, because of ${signal}: requests under way are answered, events are flushed`)
       setTimeout(() => {
-        warn('stopping takes too long; the next start recovers what is left')
+        fail('stopping takes too long; the next start recovers what is left')
         endNow()
       }, STOP_MS_MAX - 500).unref()
       const whole = await server.stop()
-      if (whole) warn('stopped: everything is answered, synced and flushed')
+      if (whole) inform('stopped: everything is answered, synced and flushed')
       else warn('stopped before everything was flushed; the next start recovers it from the log')
       resolve()
     }
     const stopOrEnd = withoutEchoes(signal => {
       stop(signal).catch(error => {
-        warn(`stopping failed; the next start recovers: ${(error as Error).stack}`)
+        fail(`stopping failed; the next start recovers: ${(error as Error).stack}`)
         endNow()
       })
     })

@@ -23,7 +23,7 @@ import { monotonicMs } from '../util/clock.ts'
 import { openFolder } from '../util/data-folder.ts'
 import { chooseNative } from '../util/native.ts'
 import { pathsOf } from '../util/paths.ts'
-import { warn } from '../util/say.ts'
+import { inform, warn } from '../util/say.ts'
 
 /** A running server. */
 export interface Running {
@@ -73,6 +73,6 @@ function tellRebuild(): (done: number, of: number) => void {
   return (done, of) => {
     if (monotonicMs() - told < 1000 && done < of) return
     told = monotonicMs()
-    warn(`rebuilding the index: ${done} of ${of} rows`)
+    inform(`rebuilding the index: ${done} of ${of} rows`)
   }
 }

@@ -8,7 +8,7 @@
 import { basename, dirname } from 'node:path'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
-import { warn } from '../util/say.ts'
+import { fail, inform, warn } from '../util/say.ts'
 import type { Pools } from './pools.ts'
 
 /**
@@ -39,9 +39,9 @@ export async function sweepThenCompact(
     const swept = await index.sweep(new Map(catalog.pools().map(pool => [pool.id, pool.number])))
     const removed = swept.removed.length
     if (removed > 0)
-      warn(`removed ${removed === 1 ? '1 file' : `${removed} files`} that no segment list names`)
+      inform(`removed ${removed === 1 ? '1 file' : `${removed} files`} that no segment list names`)
     for (const file of swept.missing)
-      warn(`segment ${file} is missing: queries that need it answer SEGMENT_DAMAGED`)
+      fail(`segment ${file} is missing: queries that need it answer SEGMENT_DAMAGED`)
     leaveDamagedAlone(catalog, pools, swept.keptOrphans)
     for (const pool of swept.poolsWithOrphans) keepObsolete(catalog, pools, pool)
     pools.compaction.start()

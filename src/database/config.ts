@@ -18,6 +18,7 @@ import {
   STALENESS_MS_MAX,
 } from '../util/limits.ts'
 import { isMisspelt } from '../util/misspelt.ts'
+import { LOG_LEVELS } from '../util/say.ts'
 
 /** Interval at which pools are inspected for merges and waiting merges start. */
 const COMPACT_TICK_MS = 1_000
@@ -202,6 +203,26 @@ const OPTIONS = {
     '0',
     'a query may miss what was acknowledged in the last so many ms; 0: it misses nothing',
     integer(0, STALENESS_MS_MAX),
+  ),
+  logFormat: common(
+    option(
+      'log-format',
+      'WEIR_LOG_FORMAT',
+      'text|json',
+      'text',
+      'lines of operation: text, or an object of JSON each, with time, level and message',
+      choice('text', 'json'),
+    ),
+  ),
+  logLevel: common(
+    option(
+      'log-level',
+      'WEIR_LOG_LEVEL',
+      LOG_LEVELS.join('|'),
+      'info',
+      'writes lines of operation of this level and of more urgent ones',
+      choice(...LOG_LEVELS),
+    ),
   ),
   /** Kills the process at a named point. */
   crashAt: hidden('crash-at', 'POINT[:N]', '', ANY_TEXT),

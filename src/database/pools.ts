@@ -33,7 +33,7 @@ import { crashPoint } from '../util/fault-injection.ts'
 import { BACKGROUND_NICE, LOG_UNFLUSHED_BYTES, METRIC_DEBT_POOLS_MAX, QUERY_NICE } from '../util/limits.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { numberOfFile, type Paths, poolFolder } from '../util/paths.ts'
-import { warn } from '../util/say.ts'
+import { fail, warn } from '../util/say.ts'
 import { ThreadOnDemand } from '../util/thread-on-demand.ts'
 import type { Config } from './config.ts'
 import type { Metrics } from './metrics.ts'
@@ -398,7 +398,7 @@ export class Pools {
     const pool = this.#options.catalog.pool(basename(dirname(error.file)))
     const segment = numberOfFile(basename(error.file))
     if (pool !== undefined && segment !== undefined && this.compaction.leaveOut(pool.number, segment))
-      warn(`${error.message}; ${LEFT_OUT}`)
+      fail(`${error.message}; ${LEFT_OUT}`)
   }
 
   /** At most once in RELEASE_MS. */

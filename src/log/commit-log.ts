@@ -26,7 +26,7 @@
 import { assert, must } from '../util/assert.ts'
 import { fromWire, Unavailable } from '../util/errors.ts'
 import { GROUP_BYTES_MAX, LOG_QUEUED_BYTES_MAX } from '../util/limits.ts'
-import { warn } from '../util/say.ts'
+import { fail, inform, warn } from '../util/say.ts'
 import type { Thread } from '../util/thread-kit.ts'
 import { firstFileBytes, logFileName, type Spare } from './log-folder.ts'
 import type { LogCalls, LogEvents, LogThreadData, RecoveredState } from './log-thread.ts'
@@ -369,7 +369,7 @@ export class Commit {
     const full = this.#noRoom !== undefined || (this.#noSpare !== undefined && this.#spares.length === 0)
     if (full && this.#state === 'open') this.#enter('disk_full', this.#fullError())
     if (!full && this.#state === 'disk_full') {
-      warn('the log has room again and takes requests')
+      inform('the log has room again and takes requests')
       this.#enter('open', undefined)
     }
     if (full && this.#parked) this.#refuseUnwritten()
@@ -414,7 +414,7 @@ export class Commit {
     this.#parked = false
     this.#queue = []
     this.#queuedBytes = 0
-    warn(refusal.message)
+    fail(refusal.message)
     this.#enter('poisoned', refusal)
     for (const waiting of refused) waiting.reject(refusal)
   }

@@ -14,6 +14,7 @@ import { fork } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { type AnswerMessage, Callee, type CalleeOptions, type Carrier, type Reports } from './callee.ts'
 import { faultSpec } from './fault-injection.ts'
+import { type LogSettings, logSettings } from './say.ts'
 
 /** The argument of every such process, as JSON. */
 export interface ProcessStart {
@@ -21,6 +22,7 @@ export interface ProcessStart {
   readonly nice: number
   readonly crashAt: string
   readonly faults: string
+  readonly log: LogSettings
   readonly data: unknown
 }
 
@@ -83,7 +85,7 @@ const GIVE_BACK = { DUCKDB_JE_MALLOC_CONF: 'retain:false' }
 
 function carry(options: ProcessOptions, reports: Reports): Carrier {
   const { name, nice, crashAt, data, file } = options
-  const start: ProcessStart = { name, nice, crashAt, faults: faultSpec(), data }
+  const start: ProcessStart = { name, nice, crashAt, faults: faultSpec(), log: logSettings(), data }
   const child = fork(file ?? new URL(`../../workers/${name}.js`, import.meta.url), [JSON.stringify(start)], {
     serialization: 'advanced',
     // The standard output of a command is its result, so both outputs go to standard error.

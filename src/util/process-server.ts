@@ -5,6 +5,7 @@ import type { AnswerMessage } from './callee.ts'
 import { endNow, STOP_SIGNALS } from './end-process.ts'
 import { armCrash, setFaults } from './fault-injection.ts'
 import type { ProcessStart } from './process-kit.ts'
+import { setLog } from './say.ts'
 import { dieWithParent, nameThread, niceProcess, offerToOutOfMemoryKiller } from './this-thread.ts'
 import type { CallPort } from './thread-server.ts'
 
@@ -23,13 +24,14 @@ export function beginProcess<Data>(): { readonly port: CallPort; readonly data: 
   dieWithParent()
   closeInheritedFiles()
   if (!process.connected) endNow() // the parent ended before
-  const { name, nice, crashAt, faults, data } = JSON.parse(
+  const { name, nice, crashAt, faults, log, data } = JSON.parse(
     must(process.argv[2], 'the argument of a process'),
   ) as ProcessStart
   nameThread(name)
   niceProcess(nice)
   offerToOutOfMemoryKiller()
   setFaults(faults)
+  setLog(log)
   armCrash(crashAt)
   return { port: channel(), data: data as Data }
 }

@@ -22,12 +22,65 @@ export function say(line: string): void {
   write(process.stdout, line)
 }
 
-/** A warning or failure on standard error, with the time. */
-export function warn(line: string): void {
-  write(process.stderr, `${new Date().toISOString()} ${line}`)
+/** The levels of lines of operation, the most urgent first. */
+export const LOG_LEVELS = ['error', 'warn', 'info'] as const
+type LogLevel = (typeof LOG_LEVELS)[number]
+
+/** How lines of operation are written, and which. Results of commands have no level. */
+export interface LogSettings {
+  /** `json`: one object a line, with `time`, `level` and `message`. */
+  readonly format: 'text' | 'json'
+  /** Lines of this level and of more urgent ones are written. */
+  readonly level: LogLevel
 }
 
-/** A line of the audit trail on standard output: one JSON object with the time. */
+let settings: LogSettings = { format: 'text', level: 'info' }
+
+/** Each thread and each process of Weir sets them at its start. */
+export function setLog(given: LogSettings): void {
+  settings = given
+}
+
+export function logSettings(): LogSettings {
+  return settings
+}
+
+function isWritten(level: LogLevel): boolean {
+  return LOG_LEVELS.indexOf(level) <= LOG_LEVELS.indexOf(settings.level)
+}
+
+/** @param text the line in the format `text` */
+function log(stream: NodeJS.WriteStream, level: LogLevel, message: string, text: string): void {
+  if (!isWritten(level)) return
+  const time = new Date().toISOString()
+  write(stream, settings.format === 'json' ? JSON.stringify({ time, level, message }) : text)
+}
+
+/** What the server begins with, on standard output. */
+export function announce(message: string): void {
+  log(process.stdout, 'info', message, `weir: ${message}`)
+}
+
+/** What goes as it should, on standard error with the time. */
+export function inform(message: string): void {
+  log(process.stderr, 'info', message, withTime(message))
+}
+
+/** What an operator may have to look at, on standard error with the time. Nothing is lost. */
+export function warn(message: string): void {
+  log(process.stderr, 'warn', message, withTime(message))
+}
+
+/** What somebody must look at, on standard error with the time. */
+export function fail(message: string): void {
+  log(process.stderr, 'error', message, withTime(message))
+}
+
+function withTime(message: string): string {
+  return `${new Date().toISOString()} ${message}`
+}
+
+/** A line of the audit trail on standard output, one JSON object. No level hides it. */
 export function sayAudit(entry: object): void {
   say(auditLine(entry))
 }

@@ -15,12 +15,14 @@
  */
 import { Worker } from 'node:worker_threads'
 import { type AnswerMessage, Callee, type CalleeOptions, type Carrier, type Reports, STOP } from './callee.ts'
+import { type LogSettings, logSettings } from './say.ts'
 
 /** workerData of every thread. */
 export interface ThreadStart {
   readonly name: string
   readonly nice: number | undefined
   readonly crashAt: string | undefined
+  readonly log: LogSettings
   readonly data: unknown
 }
 
@@ -46,7 +48,7 @@ export function startThread<Calls, Events = object>(
 }
 
 function carry({ name, nice, crashAt, data, file }: ThreadOptions, reports: Reports): Carrier {
-  const start: ThreadStart = { name, nice, crashAt, data }
+  const start: ThreadStart = { name, nice, crashAt, log: logSettings(), data }
   const worker = new Worker(file ?? new URL(`../../workers/${name}.js`, import.meta.url), {
     workerData: start,
   })

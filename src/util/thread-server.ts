@@ -7,6 +7,7 @@ import { assert, must } from './assert.ts'
 import { type AnswerMessage, type CallMessage, type ResultOf, STOP, type ValueOf } from './callee.ts'
 import { toWire } from './errors.ts'
 import { armCrash } from './fault-injection.ts'
+import { setLog } from './say.ts'
 import { nameThread, niceThread } from './this-thread.ts'
 import type { ThreadStart } from './thread-kit.ts'
 
@@ -53,10 +54,11 @@ export type TellEvent<Events> = <N extends keyof Events & string>(
 
 /** The first step in `workers/`: names the thread, sets its nice value, arms crash points. */
 export function beginThread<Data>(): { readonly port: MessagePort; readonly data: Data } {
-  const { name, nice, crashAt, data } = workerData as ThreadStart
+  const { name, nice, crashAt, log, data } = workerData as ThreadStart
   nameThread(name)
   if (nice !== undefined) niceThread(nice)
   if (crashAt !== undefined) armCrash(crashAt)
+  setLog(log)
   return { port: must(parentPort, 'the port of a worker thread'), data: data as Data }
 }
 

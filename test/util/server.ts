@@ -182,7 +182,7 @@ export function spawnServer(options: StartOptions & { readonly dataDir: string }
   const ready = new Promise<string>((resolve, reject) => {
     const read = (line: string) => {
       printed += `${line}\n`
-      const match = /listening on (https?:\/\/\S+)/.exec(line)
+      const match = /listening on (https?:\/\/[^\s"]+)/.exec(line)
       if (match?.[1] !== undefined) resolve(match[1])
     }
     createInterface({ input: child.stdout as NodeJS.ReadableStream }).on('line', read)

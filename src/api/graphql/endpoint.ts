@@ -35,7 +35,8 @@ const COERCION_ERRORS_MAX = 5
 
 /** @param onAnswered gets the whole answer of each question, whatever the document selects of it */
 export type Graphql = (
-  request: Pick<ControlRequest, 'address' | 'authorization' | 'body'> & Partial<Pick<ControlRequest, 'gone'>>,
+  request: Pick<ControlRequest, 'address' | 'authorization' | 'body'> &
+    Partial<Pick<ControlRequest, 'gone' | 'requestId'>>,
   onAnswered?: Context['onAnswered'],
 ) => Promise<GraphqlReply>
 
@@ -45,7 +46,7 @@ export function createGraphql(deps: GraphqlDeps): Graphql {
   const schema = makeSchema()
   const readDocument = documentReader(schema)
   const share = new MainThreadShare()
-  return async ({ address, authorization, body, gone }, onAnswered) => {
+  return async ({ address, authorization, body, gone, requestId = '' }, onAnswered) => {
     const caller = await deps.verify(authorization, address)
     if ('status' in caller) {
       const code = caller.status === 401 ? 'UNAUTHENTICATED' : 'UNAVAILABLE'
@@ -57,14 +58,16 @@ export function createGraphql(deps: GraphqlDeps): Graphql {
       const slices = new Slices(share, caller.applicationId)
       const asked = slices.whole(() => readBody(body))
       if (typeof asked === 'string') return reply(400, errorBody(asked, 'BAD_REQUEST'))
-      return await answer(asked, { deps, caller, slices, gone, onAnswered })
+      return await answer(asked, { deps, caller, slices, gone, onAnswered }, requestId)
     } finally {
       share.leave(caller.applicationId)
     }
   }
 
-  async function answer(asked: Asked, request: RequestContext): Promise<GraphqlReply> {
+  async function answer(asked: Asked, request: RequestContext, requestId: string): Promise<GraphqlReply> {
     const { slices } = request
+    const failed = (errors: readonly GraphQLError[]) =>
+      reply(200, { errors: errors.map(error => formatError(error, requestId)) })
     try {
       const document = slices.whole(() => readDocument(asked.query))
       if (!('kind' in document)) return failed(document)
@@ -85,7 +88,7 @@ export function createGraphql(deps: GraphqlDeps): Graphql {
         const different = [...new Set(errors)]
         return data === undefined
           ? failed(different)
-          : reply(200, { data, errors: different.map(formatError) })
+          : reply(200, { data, errors: different.map(error => formatError(error, requestId)) })
       })
     } catch (error) {
       return failed([new GraphQLError('Internal error', { originalError: error as Error })])
@@ -97,10 +100,6 @@ export function createGraphql(deps: GraphqlDeps): Graphql {
 function operationToRun(document: DocumentNode, name: string | null): string | null {
   const operations = document.definitions.filter(({ kind }) => kind === Kind.OPERATION_DEFINITION)
   return operations.length === 1 || name === '' ? null : name
-}
-
-function failed(errors: readonly GraphQLError[]): GraphqlReply {
-  return reply(200, { errors: errors.map(formatError) })
 }
 
 function errorBody(message: string, code: string): object {

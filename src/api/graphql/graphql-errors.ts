@@ -5,7 +5,8 @@
  */
 import type { ASTNode, DocumentNode, GraphQLFormattedError, SourceLocation, Token } from 'graphql'
 import { AccessEnded, SegmentDamaged, Unavailable } from '../../util/errors.ts'
-import { warn } from '../../util/say.ts'
+import { inLog } from '../../util/request-id.ts'
+import { fail } from '../../util/say.ts'
 import { GraphQLError } from './library.ts'
 
 /** Programs compare these codes, so they never change. */
@@ -80,8 +81,9 @@ export function lacksScope(applicationId: string, action: string, scope: string)
 /** graphql repeats wrong values in its messages, however long they are. */
 const MESSAGE_CHARACTERS_MAX = 2_000
 
-export function formatError(error: GraphQLError): GraphQLFormattedError {
-  const { code, message } = codeAndMessage(error)
+/** @param requestId for the log, where the server failed */
+export function formatError(error: GraphQLError, requestId: string): GraphQLFormattedError {
+  const { code, message } = codeAndMessage(error, requestId)
   const locations = locationsOf(error)
   return {
     message:
@@ -100,7 +102,10 @@ export function codeOf(error: unknown): GraphqlCode {
   return error instanceof SegmentDamaged ? 'SEGMENT_DAMAGED' : 'INTERNAL'
 }
 
-function codeAndMessage(error: GraphQLError): { readonly code: GraphqlCode; readonly message: string } {
+function codeAndMessage(
+  error: GraphQLError,
+  requestId: string,
+): { readonly code: GraphqlCode; readonly message: string } {
   const { originalError: cause, extensions, message } = error
   // graphql's own errors have no cause, or another GraphQLError as cause.
   if (cause === undefined || cause instanceof GraphQLError)
@@ -108,7 +113,7 @@ function codeAndMessage(error: GraphQLError): { readonly code: GraphqlCode; read
   const code = codeOf(cause)
   if (cause instanceof SegmentDamaged) return { code, message: cause.messageForClient }
   if (code !== 'INTERNAL') return { code, message }
-  warn(`graphql: ${cause.stack ?? cause.message}`)
+  fail(`graphql${inLog(requestId)}: ${cause.stack ?? cause.message}`)
   return { code, message: 'Internal error' }
 }
 

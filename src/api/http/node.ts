@@ -19,6 +19,7 @@ import {
   HTTP_UNREAD_BODY_BYTES,
   STREAM_BACKED_BYTES,
 } from '../../util/limits.ts'
+import { REQUEST_ID } from '../../util/request-id.ts'
 import type { Reply } from '../api-types.ts'
 import { problemReply, refuse } from '../problem.ts'
 import type { Connections } from './connections.ts'
@@ -355,10 +356,15 @@ class NodeResponder extends Responder {
     const response = this.#response
     if (this.connections.stopping) response.shouldKeepAlive = false
     if (!response.shouldKeepAlive) this.#connection.isEnding = true
+    this.#setId()
     response.writeHead(reply.status, headersOf(reply))
     if (this.isHead || reply.status === 204) response.end()
     else response.end(reply.body)
     this.#ended()
+  }
+
+  #setId(): void {
+    if (this.requestId !== '') this.#response.setHeader(REQUEST_ID, this.requestId)
   }
 
   sendAndDrain(reply: Reply): void {
@@ -370,6 +376,7 @@ class NodeResponder extends Responder {
     this.#read(nothing)
     this.resume()
     this.#response.shouldKeepAlive = false
+    this.#setId()
     this.#response.writeHead(reply.status, headersOf(reply))
     // NOTE: not end(), which closes the connection: a reset for a client that still sends.
     if (this.isHead || reply.body.length === 0) this.#response.flushHeaders()
@@ -382,6 +389,7 @@ class NodeResponder extends Responder {
     const response = this.#response
     if (this.connections.stopping) response.shouldKeepAlive = false
     if (!response.shouldKeepAlive) this.#connection.isEnding = true
+    this.#setId()
     response.writeHead(status, { ...headers })
     if (this.isHead) {
       response.end()

@@ -11,6 +11,7 @@ import {
   TINY_CHUNKS_MAX,
   TINY_CHUNKS_PER_TICK,
 } from '../../util/limits.ts'
+import { inLog } from '../../util/request-id.ts'
 import type { Reply } from '../api-types.ts'
 import { problemReply, refuse } from '../problem.ts'
 import type { Connections } from './connections.ts'
@@ -32,6 +33,8 @@ export function headText(status: number, headers: Reply['headers'] = {}): string
 export abstract class Responder {
   /** The name of the route, for the log; set by the router. */
   route = 'other'
+  /** The request's own id, which its answer repeats (request-id.ts); "" without one. */
+  requestId = ''
   /** The body may be of any size, and take hours (upload-body.ts). */
   isUpload = false
   bodyRead = false
@@ -58,6 +61,11 @@ export abstract class Responder {
     this.connections = connections
     connections.open += 1
     this.#forgivenTicks = connections.ticks
+  }
+
+  /** Route and id of the request, for the log. */
+  get name(): string {
+    return this.route + inLog(this.requestId)
   }
 
   abstract onData(handler: DataHandler): void

@@ -112,7 +112,7 @@ export class Streams {
     } finally {
       this.#running.delete(ahead)
       await source.return?.().catch((error: Error) => {
-        warn(`${responder.route}: a stream's source did not close: ${error.message}`)
+        warn(`${responder.name}: a stream's source did not close: ${error.message}`)
       })
     }
   }
@@ -123,7 +123,7 @@ export class Streams {
     try {
       next = await source.next()
     } catch (error) {
-      responder.send(problemReply(refusalOfError(error, responder.route)))
+      responder.send(problemReply(refusalOfError(error, responder.name)))
       return
     }
     if (!responder.open || responder.beginChunks(status, headers)) return
@@ -132,8 +132,7 @@ export class Streams {
       if (await ahead.flushed()) responder.endChunks(status)
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error)
-      if (responder.open)
-        warn(`${responder.route}: a stream ended early, its client sees no end mark: ${why}`)
+      if (responder.open) warn(`${responder.name}: a stream ended early, its client sees no end mark: ${why}`)
       responder.close()
     }
   }

@@ -5,6 +5,7 @@ import { createServer } from 'node:net'
 import { assert } from '../../util/assert.ts'
 import type { Refusal } from '../../util/errors.ts'
 import { CORK_BYTES, KiB, SMALL_ANSWER_LENGTH, STREAM_BACKED_BYTES } from '../../util/limits.ts'
+import { REQUEST_ID } from '../../util/request-id.ts'
 import type { Reply } from '../api-types.ts'
 import type { UwsModule } from './choose-transport.ts'
 import type { Connections } from './connections.ts'
@@ -187,9 +188,14 @@ export class UwsResponder extends Responder {
     this.isClosed = whole
     this.#res.cork(() => {
       this.#res.writeStatus(reply.head ?? headText(reply.status, reply.headers))
+      this.#writeId()
       if (whole) this.#end(reply)
       else this.#tryEnd(reply.body)
     })
+  }
+
+  #writeId(): void {
+    if (this.requestId !== '') this.#res.writeHeader(REQUEST_ID, this.requestId)
   }
 
   #isLast(reply: Reply): boolean {
@@ -216,6 +222,7 @@ export class UwsResponder extends Responder {
     this.resume()
     this.#res.cork(() => {
       this.#res.writeStatus(headText(reply.status, reply.headers))
+      this.#writeId()
       this.#res.writeHeader('connection', 'close')
       this.#res.writeHeader('content-length', `${answerBytes + 2}\r\n\r\n${text}`)
     })
@@ -228,6 +235,7 @@ export class UwsResponder extends Responder {
     this.resume()
     this.#res.cork(() => {
       this.#res.writeStatus(headText(status, headers))
+      this.#writeId()
       if (this.isHead) this.#res.endWithoutBody()
     })
     if (!this.isHead) {

@@ -7,7 +7,7 @@
  */
 import { assert } from '../../util/assert.ts'
 import { Unavailable } from '../../util/errors.ts'
-import { warn } from '../../util/say.ts'
+import { fail } from '../../util/say.ts'
 import { startThread } from '../../util/thread-kit.ts'
 import type { CatalogCalls, CatalogThreadData, Change, Entry } from '../documents/catalog-types.ts'
 
@@ -44,7 +44,7 @@ export async function openStoreClient(data: CatalogThreadData): Promise<StoreCli
     } catch (error) {
       if (error instanceof Unavailable && error.code === 'catalog_full') throw error
       const { message } = error as Error
-      warn(`catalog: a change could not be written, no more are accepted until restart: ${message}`)
+      fail(`catalog: a change could not be written, no more are accepted until restart: ${message}`)
       poison = new Unavailable('catalog_refused', `The catalog accepts no changes until restart: ${message}`)
       throw poison
     } finally {

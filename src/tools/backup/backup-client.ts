@@ -13,7 +13,7 @@ import type { Commit } from '../../log/commit-log.ts'
 import { must } from '../../util/assert.ts'
 import { resolvesWithin } from '../../util/clock.ts'
 import { type Refusal, Unavailable } from '../../util/errors.ts'
-import { warn } from '../../util/say.ts'
+import { fail, warn } from '../../util/say.ts'
 import { startThread, type Thread } from '../../util/thread-kit.ts'
 import { type BackupSummary, damagedText } from './backup-format.ts'
 import type { BackupCalls, BackupEvents, BackupThreadData } from './backup-thread.ts'
@@ -122,7 +122,7 @@ class Backup {
       },
       lost: error => (this.#isCancelled ? new Unavailable('backup_cancelled', CANCELLED) : error),
       onCrash: error => {
-        warn(`the thread of a backup failed, so there is no backup: ${error.stack ?? error.message}`)
+        fail(`the thread of a backup failed, so there is no backup: ${error.stack ?? error.message}`)
         this.#outcome = { error: error.message, code: 'internal' }
       },
     })
