@@ -18,6 +18,7 @@ import type { RisingClock } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import { ANSWER_MS_MAX, BODY_MS_MAX, STREAM_IDLE_MS, WAIT_MS_MAX } from '../util/limits.ts'
 import type { Responder } from './http/responder.ts'
+import type { Tls } from './http/tls.ts'
 import type { RequestHead, Transport } from './http/transport.ts'
 import type { IngestPool } from './ingest/ingest-pool.ts'
 import type { Sender } from './ingest/sender.ts'
@@ -230,6 +231,8 @@ export interface ApiOptions extends Partial<ApiTimes> {
   /** Events per second and pool. 0 sets no limit. */
   readonly rateLimit: number
   readonly transport: Transport
+  /** Absent for plain HTTP. */
+  readonly tls?: Tls | undefined
   /** Where it is false, bodies in chunks get 411. */
   readonly chunked: boolean
   /** Connections at once. 0 or absent means RLIMIT_NOFILE minus DESCRIPTORS_RESERVED. */

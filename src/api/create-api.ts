@@ -16,6 +16,7 @@ import {
 } from './http/connections.ts'
 import { answerEarly, type Responder } from './http/responder.ts'
 import { Streams } from './http/stream.ts'
+import { watchPair } from './http/tls.ts'
 import { CHUNKED, declaredBytesOf, type OnRequest, type RequestHead, tryDecode } from './http/transport.ts'
 import { Imports } from './imports/import-route.ts'
 import { admit, admitRefused, isReadable, RateLimit } from './ingest/admission.ts'
@@ -58,8 +59,9 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
     for (const one of ticking) one.tick(now)
   }, API_TICK_MS)
   try {
-    const { host, port } = options
-    const listening = await options.transport.listen({ host, port, connections, onRequest })
+    const { host, port, tls } = options
+    const listening = await options.transport.listen({ host, port, connections, onRequest, tls })
+    const unwatch = tls === undefined ? () => {} : watchPair(tls, pair => listening.renew(pair))
     return {
       host,
       port: listening.port,
@@ -84,6 +86,7 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
         for (const route of deps.routes) route.stop?.()
         const idle = await answerOpen(connections, deadlineMs)
         clearInterval(timer)
+        unwatch()
         // Over node:http an answer before the end of its body reaches the socket after this turn.
         await nextTurn()
         await ingest.rejected.stop(REJECTED_STOP_MS)

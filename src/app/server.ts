@@ -122,14 +122,15 @@ export async function openServer(start: ServerStart): Promise<Running> {
   const wired = { ingest, health, activity, tokens, sessions, webhookUrl }
   const listening = await listen(start, server, wired)
   api = listening
-  if (publicUrl === '') publicUrl = localUrl(config.host, listening.port)
+  const url = localUrl(config.host, listening.port, start.http.tls === undefined ? 'http' : 'https')
+  if (publicUrl === '') publicUrl = url
   watchQueues(server, listening)
   watchApplications(metrics, engine, catalog)
   watchJobs(metrics, catalog)
   void sweep(server)
   setTimeout(() => engine.warm(), ENGINE_WARM_MS).unref()
   return {
-    url: localUrl(config.host, listening.port),
+    url,
     opened,
     notes: [
       `${kernelNote(kernel, config.kernel)}, durability ${config.durability}`,
@@ -288,6 +289,7 @@ async function listen(
       port: config.port,
       rateLimit: config.rateLimit,
       transport: http.transport,
+      tls: http.tls,
       chunked: config.chunked === 'on',
       connectionsMax: config.connections,
     },

@@ -11,6 +11,7 @@
  *         with rows.
  */
 import { type ChosenTransport, chooseTransport } from '../api/http/choose-transport.ts'
+import { readPair, type Tls } from '../api/http/tls.ts'
 import type { OpenedCatalog } from '../catalog/open-catalog.ts'
 import type { Config } from '../database/config.ts'
 import {
@@ -41,7 +42,7 @@ export interface Running {
 /** The options of a server, and the parts of it that were started before. */
 export interface ServerStart extends StartOptions {
   readonly threads: StartedThreads
-  readonly http: ChosenTransport
+  readonly http: ChosenTransport & { readonly tls: Tls | undefined }
 }
 
 /**
@@ -50,7 +51,8 @@ export interface ServerStart extends StartOptions {
  */
 export async function startServer(config: Config, onFatal: (error: Error) => void): Promise<Running> {
   const kernel = chooseNative(config.kernel)
-  const http = await chooseTransport(config.http, config.httpSha256)
+  const tls = await tlsOf(config)
+  const http = { ...(await chooseTransport(config.http, config.httpSha256)), tls }
   if (http.warning !== undefined) warn(http.warning)
   const paths = pathsOf(config.dataDir)
   openFolder(paths)
@@ -65,6 +67,12 @@ export async function startServer(config: Config, onFatal: (error: Error) => voi
     await Promise.allSettled(closers.reverse().map(close => close()))
     throw error
   }
+}
+
+async function tlsOf({ tlsCert, tlsKey }: Config): Promise<Tls | undefined> {
+  if (tlsCert === '') return undefined
+  const files = { cert: tlsCert, key: tlsKey }
+  return { files, pair: await readPair(files) }
 }
 
 /** Prints a line per second while the index is rebuilt. */

@@ -164,6 +164,15 @@ const OPTIONS = {
     'loads a uWebSockets.js binary of this SHA-256 in place of the known one',
     SHA256,
   ),
+  tlsCert: option(
+    'tls-cert',
+    'WEIR_TLS_CERT',
+    'FILE',
+    '',
+    'serves https with this certificate, in PEM with those of its issuers; read again when it changes',
+    ANY_TEXT,
+  ),
+  tlsKey: option('tls-key', 'WEIR_TLS_KEY', 'FILE', '', 'its private key, in PEM; both or neither', ANY_TEXT),
   chunked: option(
     'chunked',
     'WEIR_CHUNKED',
@@ -274,6 +283,8 @@ export function readConfig(values: Values, env: NodeJS.ProcessEnv = process.env)
   const read = config as unknown as Config
   if ((read.clientId === '') !== (read.clientSecret === ''))
     throw new CannotRun('WEIR_CLIENT_ID and WEIR_CLIENT_SECRET are given both or not at all')
+  if ((read.tlsCert === '') !== (read.tlsKey === ''))
+    throw new CannotRun('--tls-cert and --tls-key are given both or not at all')
   const dataDir = isAbsolute(read.dataDir) ? read.dataDir : resolve(read.dataDir)
   return { ...read, dataDir }
 }

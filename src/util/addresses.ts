@@ -2,9 +2,9 @@
 import { isIPv6 } from 'node:net'
 
 /** The URL as a person on this machine types it. */
-export function localUrl(host: string, port: number): string {
+export function localUrl(host: string, port: number, scheme: 'http' | 'https' = 'http'): string {
   const shown = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
-  return `http://${shown.includes(':') ? `[${shown}]` : shown}:${port}`
+  return `${scheme}://${shown.includes(':') ? `[${shown}]` : shown}:${port}`
 }
 
 /** Which addresses a host of `--host` stands for; '' for a single one. */

@@ -6,7 +6,7 @@
  * processor and Node version, and only if its SHA-256 is known. No other file of the package runs.
  */
 
-import type { TemplatedApp, us_listen_socket, us_socket } from 'uWebSockets.js'
+import type { AppOptions, TemplatedApp, us_listen_socket, us_socket } from 'uWebSockets.js'
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
@@ -58,6 +58,8 @@ export async function chooseTransport(
 
 export interface UwsModule {
   App(): TemplatedApp
+  SSLApp(options: AppOptions): TemplatedApp
+  us_listen_socket_close(socket: us_listen_socket): void
   us_socket_local_port(socket: us_socket | us_listen_socket): number
 }
 

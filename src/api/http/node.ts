@@ -5,6 +5,7 @@
  * connections that pipelined refused requests delayed acks by 2.8 s.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
 import { assert, must } from '../../util/assert.ts'
 import type { Refusal } from '../../util/errors.ts'
@@ -41,7 +42,8 @@ import {
 export const nodeTransport: Transport = { name: 'node', listen }
 
 function listen(options: ListenOptions): Promise<Listening> {
-  const server = createServer({
+  const { tls } = options
+  const settings = {
     maxHeaderSize: HTTP_HEAD_BYTES_MAX,
     headersTimeout: HTTP_HEAD_MS_MAX,
     requestTimeout: HTTP_REQUEST_MS_MAX,
@@ -51,7 +53,9 @@ function listen(options: ListenOptions): Promise<Listening> {
     insecureHTTPParser: false,
     requireHostHeader: true,
     noDelay: true,
-  })
+  }
+  const encrypted = tls && createTlsServer({ ...settings, ...tls.pair, handshakeTimeout: HTTP_HEAD_MS_MAX })
+  const server = encrypted ?? createServer(settings)
   // NOTE: a half-closed connection is closed, as over uWebSockets.js.
   server.timeout = 0 // requests, answers and idle connections have times of their own
   // HTTP_HEAD_BYTES_MAX bounds the headers. With a count node:http would drop headers silently.
@@ -60,9 +64,12 @@ function listen(options: ListenOptions): Promise<Listening> {
   const connectionOf = (socket: Socket) => must(connections.get(socket), 'the connection of a socket')
   const { sockets } = options.connections
   server.on('connection', socket => {
-    connections.set(socket, new Connection(socket, options))
     socket.on('close', () => sockets.leave())
     if (!sockets.enter()) socket.destroy()
+  })
+  // Requests come through the socket that decrypts, where there is one.
+  server.on(encrypted === undefined ? 'connection' : 'secureConnection', (socket: Socket) => {
+    connections.set(socket, new Connection(socket, options))
   })
   const take = (expectsContinue: boolean) => (request: IncomingMessage, response: ServerResponse) =>
     connectionOf(request.socket).take({ request, response, expectsContinue })
@@ -85,6 +92,7 @@ function listen(options: ListenOptions): Promise<Listening> {
     server.listen({ host, port, exclusive: true }, () => {
       resolve({
         port: (server.address() as AddressInfo).port,
+        renew: pair => encrypted?.setSecureContext(pair),
         close: () => {
           server.close()
           server.closeAllConnections()

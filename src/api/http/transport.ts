@@ -13,6 +13,7 @@ import { CannotRun, type Refusal } from '../../util/errors.ts'
 import { refuse } from '../problem.ts'
 import type { Connections } from './connections.ts'
 import type { Responder } from './responder.ts'
+import type { Tls, TlsPair } from './tls.ts'
 
 /** Valid only while its handler runs. A read may be a call into C++: read once. */
 export interface RequestHead {
@@ -40,6 +41,8 @@ export interface ListenOptions {
   readonly port: number
   readonly connections: Connections
   readonly onRequest: OnRequest
+  /** Absent for plain HTTP. */
+  readonly tls: Tls | undefined
 }
 
 export interface Transport {
@@ -64,6 +67,8 @@ export function cannotListen({ host, port }: ListenOptions, error: NodeJS.ErrnoE
 
 export interface Listening {
   readonly port: number
+  /** Takes another certificate for the connections that come. Only with TLS. */
+  renew(pair: TlsPair): Promise<void> | void
   /** Stops listening and closes every connection at once. */
   close(): void
 }

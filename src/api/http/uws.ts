@@ -1,7 +1,7 @@
 /** HTTP over uWebSockets.js. Its peculiarities are handled here and nowhere else. */
 
-import type { HttpRequest, HttpResponse, us_listen_socket, us_socket } from 'uWebSockets.js'
-import { createServer } from 'node:net'
+import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket } from 'uWebSockets.js'
+import { type AddressInfo, createServer } from 'node:net'
 import { assert } from '../../util/assert.ts'
 import type { Refusal } from '../../util/errors.ts'
 import { CORK_BYTES, KiB, SMALL_ANSWER_LENGTH, STREAM_BACKED_BYTES } from '../../util/limits.ts'
@@ -31,8 +31,12 @@ export const STREAM_WRITE_BYTES = CORK_BYTES - 256
 /** Bytes handed to such a socket first, to learn whether the waiting bytes have gone. */
 export const STREAM_PROBE_BYTES = 1 * KiB
 
-/** LIBUS_LISTEN_EXCLUSIVE_PORT; the package's types leave out both it and this form of listen(). */
+/**
+ * LIBUS_LISTEN_EXCLUSIVE_PORT: otherwise a second server on the port would get half of the
+ * connections. The package's types leave out both it and this form of listen().
+ */
 const EXCLUSIVE_PORT = 1
+const SHARED_PORT = 0
 type ListenWithOptions = (
   host: string,
   port: number,
@@ -45,8 +49,7 @@ export function uwsTransport(uws: UwsModule): Transport {
 }
 
 function listen(uws: UwsModule, options: ListenOptions): Promise<Listening> {
-  const { host, port, connections, onRequest } = options
-  const app = uws.App()
+  const { host, connections, onRequest, tls } = options
   const take = (res: HttpResponse, request: HttpRequest) => {
     const head = new UwsHead(res, request)
     const responder = new UwsResponder(res, head.method === 'head', connections)
@@ -57,29 +60,78 @@ function listen(uws: UwsModule, options: ListenOptions): Promise<Listening> {
     if (change < 0) connections.sockets.leave()
     else if (!connections.sockets.enter()) res.close()
   }
-  app.filter(countSocket as Parameters<typeof app.filter>[0])
-  app.any('/*', take)
-  return new Promise((resolve, reject) => {
-    // Exclusive: otherwise a second server on the port would get half of the connections.
-    ;(app.listen as unknown as ListenWithOptions).call(app, host, port, EXCLUSIVE_PORT, socket => {
-      if (socket === false) whyNot(options).then(error => reject(cannotListen(options, error)), reject)
-      else
-        resolve({
-          port: uws.us_socket_local_port(socket as unknown as us_socket),
-          // NOTE: closing the listening socket before close() in one turn crashes the process.
-          close: () => app.close(),
-        })
+  const makeApp = () => {
+    const app =
+      tls === undefined
+        ? uws.App()
+        : uws.SSLApp({ cert_file_name: tls.files.cert, key_file_name: tls.files.key })
+    app.filter(countSocket as Parameters<typeof app.filter>[0])
+    app.any('/*', take)
+    return app
+  }
+  const listenAt = (app: TemplatedApp, at: number) =>
+    new Promise<us_listen_socket>((resolve, reject) => {
+      const shares = tls === undefined ? EXCLUSIVE_PORT : SHARED_PORT
+      ;(app.listen as unknown as ListenWithOptions).call(app, host, at, shares, socket => {
+        if (socket !== false) resolve(socket)
+        else tryPort(options).then(() => reject(cannotListen(options, REFUSED)), reject)
+      })
     })
-  })
+  return begin(uws, options, makeApp, listenAt)
 }
 
-/** uWebSockets.js does not say why it cannot listen. Node says it for the same address. */
-function whyNot({ host, port }: ListenOptions): Promise<NodeJS.ErrnoException> {
-  return new Promise(resolve => {
+/**
+ * Listens. Another certificate is another app of uWebSockets.js, which listens at the same port
+ * before the one before stops. Connections of the app before go on until they end.
+ *
+ * NOTE: a port that one socket alone may have cannot be taken again while connections of it are
+ * open. So with TLS the port is shared, and was tried before: nobody else has it. Port 0 is never
+ * shared.
+ */
+async function begin(
+  uws: UwsModule,
+  options: ListenOptions,
+  makeApp: () => TemplatedApp,
+  listenAt: (app: TemplatedApp, port: number) => Promise<us_listen_socket>,
+): Promise<Listening> {
+  const wanted = options.tls === undefined ? options.port : await tryPort(options)
+  const apps = [makeApp()]
+  let socket = await listenAt(apps[0]!, wanted)
+  const port = uws.us_socket_local_port(socket as unknown as us_socket)
+  return {
+    port,
+    renew: async () => {
+      const app = makeApp()
+      const next = await listenAt(app, port)
+      uws.us_listen_socket_close(socket)
+      socket = next
+      apps.push(app)
+      if (apps.length > APPS_MAX) apps.shift()!.close()
+    },
+    // NOTE: closing the listening socket before close() in one turn crashes the process.
+    close: () => {
+      for (const app of apps) app.close()
+    },
+  }
+}
+
+/** Apps whose connections go on. One more closes those of the oldest. */
+const APPS_MAX = 4
+
+const REFUSED = new Error('uWebSockets.js refused it; try again, or use --http node')
+
+/**
+ * A port that can be had: the wanted one, or a free one for 0. Rejects with the reason why it
+ * cannot, which uWebSockets.js does not say.
+ */
+function tryPort(options: ListenOptions): Promise<number> {
+  const { host, port } = options
+  return new Promise((resolve, reject) => {
     const server = createServer()
-    server.once('error', resolve)
+    server.once('error', error => reject(cannotListen(options, error)))
     server.listen({ host, port, exclusive: true }, () => {
-      server.close(() => resolve(new Error('uWebSockets.js refused it; try again, or use --http node')))
+      const { port: had } = server.address() as AddressInfo
+      server.close(() => resolve(had))
     })
   })
 }

@@ -1,0 +1,148 @@
+/** TLS over both HTTP libraries: what it takes, and certificates that are renewed under load. */
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { Agent, type RequestOptions, request } from 'node:https'
+import { join } from 'node:path'
+import type { TLSSocket } from 'node:tls'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { adminOf, startServer, type TestServer, temporaryFolder } from '../util/server.ts'
+
+const FIXTURES = fileURLToPath(new URL('../../../test/path/tls', import.meta.url))
+const fixture = (name: string) => join(FIXTURES, name)
+const CA = ['first.crt', 'second.crt'].map(name => readFileSync(fixture(name)))
+
+/** Puts a pair where the server reads it: the key first, as a half-written pair does not fit. */
+function put(folder: string, name: string): void {
+  copyFileSync(fixture(`${name}.key`), join(folder, 'key.pem'))
+  copyFileSync(fixture(`${name}.crt`), join(folder, 'cert.pem'))
+}
+
+interface Answered {
+  readonly status: number
+  readonly text: string
+  readonly subject: string
+  readonly protocol: string | null
+}
+
+function ask(url: string, options: RequestOptions & { readonly body?: string } = {}): Promise<Answered> {
+  const { body, ...rest } = options
+  return new Promise((resolve, reject) => {
+    const asked = request(url, { ca: CA, ...rest }, answer => {
+      const socket = answer.socket as TLSSocket
+      const { subject } = socket.getPeerCertificate()
+      const chunks: Buffer[] = []
+      answer.on('data', (chunk: Buffer) => chunks.push(chunk))
+      answer.on('end', () =>
+        resolve({
+          status: answer.statusCode ?? 0,
+          text: Buffer.concat(chunks).toString(),
+          subject: `${subject.CN}`,
+          protocol: socket.getProtocol(),
+        }),
+      )
+    })
+    asked.on('error', reject)
+    asked.end(body)
+  })
+}
+
+describe.each(['uws', 'node'])('over %s', http => {
+  const folder = temporaryFolder()
+  let server: TestServer
+  beforeAll(async () => {
+    put(folder, 'first')
+    const args = [
+      '--http',
+      http,
+      '--tls-cert',
+      join(folder, 'cert.pem'),
+      '--tls-key',
+      join(folder, 'key.pem'),
+    ]
+    server = await startServer({ args })
+  })
+  afterAll(() => server.stop())
+
+  test('the address is https, and plain http is not answered', async () => {
+    expect(server.base).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/)
+    expect(await ask(`${server.base}/livez`)).toMatchObject({ status: 200, subject: 'weir test first' })
+    await expect(fetch(`${server.base.replace('https', 'http')}/livez`)).rejects.toThrow()
+  })
+
+  test.each(['TLSv1', 'TLSv1.1'] as const)('%s is refused', async version => {
+    const old = { minVersion: version, maxVersion: version, ciphers: 'DEFAULT@SECLEVEL=0' } as const
+    await expect(ask(`${server.base}/livez`, old)).rejects.toThrow()
+  })
+
+  test.each(['TLSv1.2', 'TLSv1.3'] as const)('%s is taken', async version => {
+    const answer = await ask(`${server.base}/livez`, { minVersion: version, maxVersion: version })
+    expect(answer).toMatchObject({ status: 200, protocol: version })
+  })
+
+  test('bodies, long answers and chunks come whole', async () => {
+    const { clientId, clientSecret } = adminOf(server.dataDir)
+    const form = 'grant_type=client_credentials'
+    const token = await ask(`${server.base}/oauth2/token`, {
+      method: 'POST',
+      auth: `${clientId}:${clientSecret}`,
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      body: form,
+    })
+    const authorization = `Bearer ${JSON.parse(token.text).access_token}`
+    const headers = { authorization, 'content-type': 'application/json' }
+    const schema = '{ __schema { types { name description fields { name description } } } }'
+    const long = await ask(`${server.base}/graphql`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify({ query: schema }),
+    })
+    expect(long.text.length).toBeGreaterThan(50_000)
+    expect(() => JSON.parse(long.text)).not.toThrow()
+    const inChunks = await ask(`${server.base}/graphql`, {
+      method: 'POST',
+      headers: { ...headers, 'transfer-encoding': 'chunked' },
+      body: `{"query":"{ __typename }","variables":{"a":"${'x'.repeat(200_000)}"}}`,
+    })
+    expect(JSON.parse(inChunks.text)).toEqual({ data: { __typename: 'Query' } })
+  })
+
+  test('a renewed certificate is used for new connections, and open ones go on', async () => {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    try {
+      expect((await ask(`${server.base}/livez`, { agent })).subject).toBe('weir test first')
+      put(folder, 'second')
+      await expect
+        .poll(async () => (await ask(`${server.base}/livez`, { agent: false })).subject)
+        .toBe('weir test second')
+      expect((await ask(`${server.base}/livez`, { agent })).subject).toBe('weir test first')
+    } finally {
+      agent.destroy()
+    }
+  })
+
+  test('files that do not fit are said, and the pair before stays', async () => {
+    writeFileSync(join(folder, 'cert.pem'), '-----BEGIN CERTIFICATE-----\nhalf')
+    await expect.poll(() => server.output()).toContain('the certificate before stays in use')
+    expect((await ask(`${server.base}/livez`, { agent: false })).subject).toBe('weir test second')
+    put(folder, 'first')
+    await expect
+      .poll(async () => (await ask(`${server.base}/livez`, { agent: false })).subject)
+      .toBe('weir test first')
+  })
+})
+
+test.each([
+  ['one file alone', ['--tls-cert', fixture('first.crt')], /both or not at all/],
+  [
+    'no file',
+    ['--tls-cert', '/nowhere.pem', '--tls-key', fixture('first.key')],
+    /--tls-cert \/nowhere\.pem cannot be read/,
+  ],
+  [
+    'a key of another',
+    ['--tls-cert', fixture('first.crt'), '--tls-key', fixture('second.key')],
+    /cannot be used: .*mismatch/,
+  ],
+])('%s ends the start with a sentence', async (_, args, sentence) => {
+  await expect(startServer({ args })).rejects.toThrow(sentence)
+})
