@@ -37,6 +37,7 @@ export const CONTROL_INCOMPLETE_BYTES_MAX = 32 * MiB
 type Handler = (head: RequestHead, responder: Responder, parameters: readonly string[] | undefined) => void
 
 interface Route {
+  readonly path: string
   /** The parts of the path; undefined matches any one part. */
   readonly parts: readonly (string | undefined)[]
   /** For the log: graphql, token, health, metrics, console, import or other. */
@@ -55,7 +56,12 @@ export class Router {
    */
   add(path: string, name: string, methods: Route['methods'], cors = false): void {
     const parts = path.split('/').map(part => (part.startsWith(':') ? undefined : part))
-    this.#routes.push({ parts, name, methods, otherwise: refusing(allowOf(methods), cors) })
+    this.#routes.push({ path, parts, name, methods, otherwise: refusing(allowOf(methods), cors) })
+  }
+
+  /** The methods of each path, in upper case. */
+  list(): { readonly path: string; readonly methods: readonly string[] }[] {
+    return this.#routes.map(({ path, methods }) => ({ path, methods: allowOf(methods).split(', ') }))
   }
 
   /** Passes the request to its handler. Returns false where the table has no such path. */

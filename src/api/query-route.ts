@@ -15,7 +15,8 @@ import { isDeeperThan, readJsonObject } from './json-object.ts'
 import { readParameters } from './parameters.ts'
 import { problemReply, refuse } from './problem.ts'
 
-const INPUTS = {
+/** The input types of the questions in the GraphQL schema. */
+export const QUERY_INPUTS = {
   counter: 'CounterInput',
   timeSeries: 'TimeSeriesInput',
   leaderboard: 'LeaderboardInput',
@@ -26,7 +27,7 @@ const INPUTS = {
   percentile: 'PercentileInput',
   sqlV1: 'SqlV1Input',
 } as const
-const NAMES = Object.keys(INPUTS) as readonly (keyof typeof INPUTS)[]
+const NAMES = Object.keys(QUERY_INPUTS) as readonly (keyof typeof QUERY_INPUTS)[]
 
 const FORMATS = {
   json: 'application/json',
@@ -58,7 +59,7 @@ async function answer(request: ControlRequest, { graphql, arrow }: QueryRouteDep
   const asked = readRequest(request)
   if (typeof asked === 'string') return problemReply(refuse(400, 'bad_parameter', asked))
   const { name, input, format } = asked
-  const query = `query ($input: ${INPUTS[name]}!) { ${name}(input: $input) { __typename } }`
+  const query = `query ($input: ${QUERY_INPUTS[name]}!) { ${name}(input: $input) { __typename } }`
   let answered: Answered | undefined
   const reply = await graphql(
     { ...request, body: Buffer.from(JSON.stringify({ query, variables: { input } })) },

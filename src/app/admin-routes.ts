@@ -28,7 +28,7 @@ import type { Paths } from '../util/paths.ts'
 import { sayAudit } from '../util/say.ts'
 
 /** What the routes need of the running server. */
-interface AdminDeps {
+export interface AdminDeps {
   readonly catalog: Catalog
   readonly verify: Tokens['verify']
   readonly backups: Backups

@@ -10,15 +10,12 @@
 import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
 import type { Api } from '../api/api-types.ts'
-import { consoleRoutes } from '../api/console-files.ts'
 import { createApi } from '../api/create-api.ts'
-import { exportRoutes } from '../api/export-routes.ts'
 import { QUERY_STAGE } from '../api/graphql/context.ts'
 import { createGraphql } from '../api/graphql/endpoint.ts'
+import { makeSchema } from '../api/graphql/graphql-schema.ts'
 import { type HealthState, healthOf, isLoopback, metricsAccess } from '../api/probes.ts'
-import { queryRoute } from '../api/query-route.ts'
 import { Sessions } from '../api/sessions.ts'
-import { tailRoute } from '../api/tail-route.ts'
 import { createTokens, type Tokens } from '../catalog/access/token.ts'
 import { PROPELLERS } from '../catalog/documents/model.ts'
 import type { OpenedCatalog } from '../catalog/open-catalog.ts'
@@ -46,7 +43,7 @@ import { kernelNote } from '../util/native.ts'
 import type { Paths } from '../util/paths.ts'
 import { printable, sayAudit, warn } from '../util/say.ts'
 import { nicePool } from '../util/this-thread.ts'
-import { adminRoutes } from './admin-routes.ts'
+import { apiRoutes } from './api-routes.ts'
 import { keepSecret } from './handed-secret.ts'
 import { wireIngest } from './ingest-wiring.ts'
 import { applicationName, createMeter, watchApplications, watchJobs, watchQueues } from './server-metrics.ts'
@@ -237,26 +234,37 @@ async function listen(
   const { catalog, pools, parse, engine, metrics, exportThread, jobs, paths } = server
   const { verify, token } = tokens
   const reading = readingOf(pools, engine, metrics)
-  const graphql = createGraphql({
-    catalog,
-    jobs,
-    commit: server.commit,
-    pools,
-    query: QUERY_STAGE,
-    reading,
-    verify,
-    activity,
-    serverStatus: stateReader({ pools, activity, health, dataDir: config.dataDir }),
-    webhookUrl,
-    audit: sayAudit,
-  })
+  const schema = makeSchema()
+  const graphql = createGraphql(
+    {
+      catalog,
+      jobs,
+      commit: server.commit,
+      pools,
+      query: QUERY_STAGE,
+      reading,
+      verify,
+      activity,
+      serverStatus: stateReader({ pools, activity, health, dataDir: config.dataDir }),
+      webhookUrl,
+      audit: sayAudit,
+    },
+    schema,
+  )
   const exported = { ...reading, catalog, exportThread, verify, temporaryFolder: paths.temporary }
-  const tail = tailRoute({
-    ...exported,
-    isFlushed: pool => pools.flusher.isFlushed(pool),
-    flushedSequence: pool => pools.manifest.flushedSequence(pool),
+  const routes = apiRoutes({
+    admin: { catalog, verify, backups: server.backups, config, paths, webhookUrl },
+    query: { graphql, arrow: table => exportThread.table(table) },
+    exported,
+    tail: {
+      ...exported,
+      isFlushed: pool => pools.flusher.isFlushed(pool),
+      flushedSequence: pool => pools.manifest.flushedSequence(pool),
+    },
+    schema,
+    console: config.console === 'on' ? { sessions, folder: CONSOLE_FOLDER } : undefined,
   })
-  const api = await createApi(
+  return await createApi(
     {
       ...ingest,
       storeSecret: (webhookId, secret) => keepSecret(catalog, webhookId, secret),
@@ -271,14 +279,7 @@ async function listen(
       onParseRoom: parse.onRoom,
       graphql,
       token,
-      routes: [
-        ...adminRoutes({ catalog, verify, backups: server.backups, config, paths, webhookUrl }),
-        queryRoute({ graphql, arrow: table => exportThread.table(table) }),
-        ...exportRoutes(exported),
-        tail,
-        ...(config.console === 'on' ? sessions.routes() : []),
-      ],
-      pages: config.console === 'on' ? consoleRoutes(CONSOLE_FOLDER) : [],
+      ...routes,
       imports: { verify, catalog, jobs, temporaryFolder: paths.temporary },
       metricsAccess: metricsAccess(config.host, config.metricsToken),
       metricsText: () => metrics.text(),
@@ -294,7 +295,6 @@ async function listen(
       connectionsMax: config.connections,
     },
   )
-  return api
 }
 
 /**

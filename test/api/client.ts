@@ -35,8 +35,9 @@ export function ask(port: number, path: string, what: Ask = {}): Promise<Answer>
         incoming.on('error', reject)
         incoming.on('end', () => {
           const text = Buffer.concat(parts).toString()
+          const { 'content-type': type = '', 'content-encoding': encoding } = incoming.headers
           let json: unknown
-          if (/json/.test(incoming.headers['content-type'] ?? ''))
+          if (/(?<!nd)json/.test(type) && encoding === undefined)
             json = text === '' ? undefined : JSON.parse(text)
           resolve({ status: incoming.statusCode!, headers: incoming.headers, text, json })
         })

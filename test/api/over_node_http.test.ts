@@ -15,6 +15,7 @@ runAgain([
   ['clients that do not read', () => import('./clients_that_do_not_read.test.ts')],
   ['bodies that cannot share', () => import('./bodies_that_cannot_share.test.ts')],
   ['wide pools', () => import('./wide_pools.test.ts')],
+  ['OpenAPI', () => import('./openapi.test.ts')],
   ['control bodies', () => import('./control_bodies.test.ts')],
   ['imports', () => import('./imports.test.ts')],
   ['connections', () => import('./connections_are_counted.test.ts')],

@@ -10,5 +10,6 @@ runAgain([
   ['ingest contract', () => import('./ingest_contract.test.ts')],
   ['Arrow stream', () => import('./arrow_stream.test.ts')],
   ['imports', () => import('./imports.test.ts')],
+  ['OpenAPI', () => import('./openapi.test.ts')],
   ['operation', () => import('./operation.test.ts')],
 ])

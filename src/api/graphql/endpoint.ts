@@ -4,7 +4,7 @@
  * Everything else is 200: clients look for errors in the body and do not see them on another
  * status.
  */
-import type { DocumentNode } from 'graphql'
+import type { DocumentNode, GraphQLSchema } from 'graphql'
 import {
   ANSWER_CHARACTERS_MAX,
   GRAPHQL_APPLICATION_REQUESTS_MAX,
@@ -42,8 +42,7 @@ export type Graphql = (
 
 type RequestContext = Omit<Context, 'budget'>
 
-export function createGraphql(deps: GraphqlDeps): Graphql {
-  const schema = makeSchema()
+export function createGraphql(deps: GraphqlDeps, schema: GraphQLSchema = makeSchema()): Graphql {
   const readDocument = documentReader(schema)
   const share = new MainThreadShare()
   return async ({ address, authorization, body, gone, requestId = '' }, onAnswered) => {

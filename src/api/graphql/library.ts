@@ -17,6 +17,7 @@ export const {
   Kind,
   Lexer,
   parse,
+  printSchema,
   Source,
   TokenKind,
   validate,

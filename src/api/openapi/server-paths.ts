@@ -1,0 +1,312 @@
+/** The paths of access, administration, probes and pages in the OpenAPI document. */
+import { JOB_STATUSES, PROPELLERS, SCOPES } from '../../catalog/documents/model.ts'
+import { ACCEPTS, SIGNATURE_SCHEMES } from '../../format/sender.ts'
+import { PAGES } from '../console-files.ts'
+import {
+  answer,
+  contentOf,
+  emptyAnswer,
+  json,
+  needs,
+  operation,
+  preflight,
+  type Refused,
+} from './operation.ts'
+import {
+  anyObject,
+  flag,
+  type Json,
+  list,
+  object,
+  oneOf,
+  orNull,
+  ref,
+  schema,
+  text,
+  texts,
+} from './schema.ts'
+
+const OF_BODIES: readonly Refused[] = [408, 413, 500, 503]
+
+const TOKEN_FIELDS = object(
+  { grant_type: { const: 'client_credentials' } },
+  {
+    client_id: text,
+    client_secret: text,
+    scope: { ...text, description: 'Names with spaces between them; all of the application without it.' },
+    policy_values: { ...text, description: 'A JSON object for the placeholders of access policies.' },
+  },
+)
+const TOKEN = object({
+  access_token: text,
+  expires_in: { type: 'integer' },
+  token_type: { const: 'Bearer' },
+  scope: text,
+})
+
+const GRAPHQL = object({ query: text }, { variables: orNull(anyObject), operationName: orNull(text) })
+const graphqlError = (description: string, headers: readonly string[] = []) =>
+  answer(description, json(schema('GraphqlErrors')), headers)
+
+const ACCESS: Json = {
+  '/oauth2/token': {
+    post: operation({
+      ...{ id: 'getToken', tag: 'access', summary: 'An access token by client credentials', needsBody: true },
+      text: 'RFC 6749, section 4.4. The credentials are form fields, or HTTP Basic.',
+      body: contentOf({ 'application/x-www-form-urlencoded': TOKEN_FIELDS }),
+      security: [{}, { application: [] }],
+      answers: {
+        200: answer('The token.', json(TOKEN)),
+        400: answer('The request is wrong.', json(schema('TokenError'))),
+        401: answer('The id or the secret is wrong.', json(schema('TokenError')), ['WWW-Authenticate']),
+        429: answer('Too many wrong secrets.', json(schema('TokenError')), ['Retry-After']),
+      },
+      refused: OF_BODIES,
+    }),
+    options: preflight('mayGetToken', 'access'),
+  },
+  '/graphql': {
+    post: operation({
+      ...{ id: 'graphql', tag: 'queries', summary: 'Management and queries', needsBody: true },
+      text: 'A request that was executed has the status 200, with its errors in `errors`. `/graphql/schema` has the schema. Each field says which scopes it needs.',
+      body: contentOf(json(GRAPHQL)),
+      security: needs(),
+      answers: {
+        200: answer(
+          'The request was executed, or its document is wrong.',
+          json(object({}, { data: orNull(anyObject), errors: list(schema('GraphqlError')) })),
+        ),
+        400: graphqlError('The body is not a request of GraphQL.'),
+        401: graphqlError('The token is missing, wrong or too old.', ['WWW-Authenticate']),
+        429: graphqlError('Too many requests are under way, or too many wrong secrets came.', [
+          'Retry-After',
+        ]),
+      },
+      refused: OF_BODIES,
+    }),
+    options: preflight('mayAskGraphql', 'queries'),
+  },
+  '/graphql/schema': {
+    get: operation({
+      ...{ id: 'graphqlSchema', tag: 'queries', summary: 'The GraphQL schema as text (SDL)' },
+      text: 'What introspection answers, for the same callers.',
+      parameters: [ref('parameters', 'IfNoneMatch')],
+      security: needs(),
+      answers: {
+        200: answer('The schema.', { 'text/plain': text }, ['ETag']),
+        304: emptyAnswer('It has not changed.', ['ETag']),
+      },
+      refused: [400, 401, 429, 500, 503],
+    }),
+    options: preflight('mayReadSchema', 'queries'),
+  },
+}
+
+const ofSession = (id: string, summary: string, body: Json, ok: Json, refused: readonly Refused[]) =>
+  operation({
+    ...{ id, tag: 'console', summary, needsBody: true, body: contentOf(json(body)) },
+    text: 'For pages of this server alone. 404 with `--console off`.',
+    ...(id === 'beginSession' ? {} : { security: [{ session: [] }] }),
+    answers: { 200: ok },
+    refused: [400, 403, 404, 415, ...refused, ...OF_BODIES],
+  })
+
+const SESSIONS: Json = {
+  '/session': {
+    post: ofSession(
+      'beginSession',
+      'Sign in with an id and a secret, or with a code',
+      { anyOf: [object({ clientId: text, clientSecret: text }), object({ code: text })] },
+      answer('The session, and its first token.', json(schema('Session')), ['Set-Cookie']),
+      [401, 429],
+    ),
+  },
+  '/session/token': {
+    post: ofSession(
+      'renewSession',
+      'A new token',
+      anyObject,
+      answer('The token.', json(schema('Session'))),
+      [401],
+    ),
+  },
+  '/session/end': {
+    post: ofSession(
+      'endSession',
+      'Sign out',
+      anyObject,
+      answer('It has ended.', json(object({})), ['Set-Cookie']),
+      [],
+    ),
+  },
+}
+
+const ofAdmin = (
+  id: string,
+  summary: string,
+  scope: 'admin' | 'application:admin',
+  body: Json,
+  ok: Json,
+  refused: readonly Refused[] = [],
+) =>
+  operation({
+    ...{ id, tag: 'admin', summary, needsBody: true, body: contentOf(json(body)), security: needs(scope) },
+    answers: { 200: answer('Done.', ok) },
+    refused: [400, 401, 403, 429, ...refused, ...OF_BODIES],
+  })
+
+const ACTION_ON_APPLICATIONS = object(
+  { action: oneOf(['list', 'create', 'rotate', 'delete']) },
+  {
+    application: { ...text, description: 'Id or unique name; the unique name of a new one.' },
+    description: text,
+    scopes: list(oneOf(SCOPES)),
+    propeller: orNull(oneOf(PROPELLERS)),
+  },
+)
+const ACTION_ON_JOBS: Json = {
+  anyOf: [
+    object(
+      { action: { const: 'list' } },
+      { pool: text, status: list(oneOf(JOB_STATUSES)), jobs: texts, before: text },
+    ),
+    object({ action: { const: 'cancel' }, job: text }),
+  ],
+}
+const ACTION_ON_SOURCES = object(
+  { action: oneOf(['list', 'show', 'create', 'modify', 'handshake']) },
+  {
+    source: { ...text, description: 'Id or unique name.' },
+    name: text,
+    description: text,
+    accept: list(oneOf(ACCEPTS)),
+    scheme: oneOf(SIGNATURE_SCHEMES),
+    secrets: texts,
+    unsigned: flag,
+    preset: text,
+    verifyToken: text,
+    eventsPath: text,
+    columns: list(schema('ColumnInput')),
+    timestamp: text,
+    uniqueId: text,
+    orderBy: texts,
+  },
+)
+
+const ADMIN: Json = {
+  '/v1/admin/backup': {
+    post: ofAdmin(
+      'backUp',
+      'A consistent copy of the running server, in a new folder',
+      'admin',
+      object({ folder: { ...text, description: 'The absolute path of a new folder on the server.' } }),
+      { 'application/x-ndjson': schema('BackupLine') },
+      [409],
+    ),
+  },
+  '/v1/admin/applications': {
+    post: ofAdmin(
+      'manageApplications',
+      'List, create and delete applications; give one a new secret',
+      'application:admin',
+      ACTION_ON_APPLICATIONS,
+      json(list(schema('Application'))),
+    ),
+  },
+  '/v1/admin/keys': {
+    post: ofAdmin(
+      'manageKeys',
+      'A new key by which tokens are signed',
+      'admin',
+      object({ action: { const: 'rotate' } }, { endTokens: flag }),
+      json(object({ kid: text, createdAt: text, ended: { type: 'integer' } })),
+    ),
+  },
+  '/v1/admin/jobs': {
+    post: ofAdmin(
+      'manageJobs',
+      'List jobs in pages of 400, cancel one',
+      'admin',
+      ACTION_ON_JOBS,
+      json({ anyOf: [schema('JobsPage'), schema('Job')] }),
+    ),
+  },
+  '/v1/admin/sources': {
+    post: ofAdmin(
+      'manageSources',
+      'List, show, create and change webhooks and their senders',
+      'admin',
+      ACTION_ON_SOURCES,
+      json(list(schema('Source'))),
+    ),
+  },
+}
+
+const PROBES: Json = {
+  '/livez': {
+    get: operation({
+      ...{ id: 'livez', tag: 'server', summary: 'The process lives', refused: [] },
+      answers: { 200: answer('It does.', json(object({ live: { const: true } }))) },
+    }),
+  },
+  '/readyz': {
+    get: operation({
+      ...{ id: 'readyz', tag: 'server', summary: 'Events are accepted, synced and visible', refused: [503] },
+      answers: { 200: answer('They are.', json(object({ ready: { const: true } }))) },
+    }),
+  },
+  '/metrics': {
+    get: operation({
+      ...{ id: 'metrics', tag: 'server', summary: 'Metrics for Prometheus', security: [{}, { metrics: [] }] },
+      answers: { 200: answer('The metrics.', { 'text/plain': text }) },
+      refused: [401, 403],
+    }),
+  },
+  '/openapi.json': {
+    get: operation({
+      ...{ id: 'openapi', tag: 'server', summary: 'This document', refused: [400, 500, 503] },
+      parameters: [ref('parameters', 'IfNoneMatch')],
+      answers: {
+        200: answer('The document.', json(anyObject), ['ETag']),
+        304: emptyAnswer('It has not changed.', ['ETag']),
+      },
+    }),
+    options: preflight('mayReadOpenapi', 'server'),
+  },
+}
+
+const FILE_TYPES = ['text/html', 'text/javascript', 'text/css', 'image/svg+xml']
+
+/** A page or a file of the console. The page finds out itself which one it shows. */
+function page(path: string, types: readonly string[]): Json {
+  const names = [...path.matchAll(/:(\w+)/g)].map(([, name]) => name)
+  const words = path.split(/\W+/).filter(word => word !== '')
+  return {
+    get: operation({
+      id: ['show', ...words.map(word => word[0]!.toUpperCase() + word.slice(1)), 'Page'].join(''),
+      ...{
+        tag: 'console',
+        summary: `The console: ${path}`,
+        text: '404 with `--console off`.',
+        refused: [404],
+      },
+      parameters: [
+        ...names.map(name => ({ name, in: 'path', required: true, schema: text })),
+        ref('parameters', 'IfNoneMatch'),
+      ],
+      answers: {
+        200: answer('The file.', Object.fromEntries(types.map(type => [type, text])), ['ETag']),
+        304: emptyAnswer('It has not changed.', ['ETag']),
+      },
+    }),
+  }
+}
+
+const CONSOLE: Json = Object.fromEntries(
+  [
+    ...PAGES.map(path => [path, FILE_TYPES.slice(0, 1)] as const),
+    ['/console/:file', FILE_TYPES.slice(1)] as const,
+  ].map(([path, types]) => [path.replaceAll(/:(\w+)/g, '{$1}'), page(path, types)]),
+)
+
+export const SERVER_PATHS: Json = { ...ACCESS, ...SESSIONS, ...ADMIN, ...PROBES, ...CONSOLE }
