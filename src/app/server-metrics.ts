@@ -25,7 +25,9 @@ import {
   WAITING_BYTES_MAX,
   WAITING_REQUESTS_MAX,
 } from '../util/limits.ts'
+import { diskSpace, memoryLimit, residentMemory, sharedReading } from './machine.ts'
 import type { Server } from './server.ts'
+import { flushLagMs } from './server-state.ts'
 
 /** Running jobs with lines of their own about their progress: the oldest ones. */
 const METRIC_JOBS_MAX = 20
@@ -83,8 +85,59 @@ export function applicationName(catalog: Catalog, id: string): string {
   return catalog.application(id)?.uniqueName ?? id
 }
 
+/** What the gauges need besides the server. */
+interface Watched {
+  readonly dataDir: string
+  readonly startedAtMs: number
+  readonly isReady: () => boolean
+}
+
+/** Registers all gauges. */
+export function watchServer(server: Server, api: Api, watched: Watched): void {
+  const { metrics, engine, catalog } = server
+  watchProcess(metrics, watched)
+  watchMachine(metrics, watched.dataDir)
+  watchQueues(server, api)
+  watchApplications(metrics, engine, catalog)
+  watchJobs(metrics, catalog)
+}
+
+function watchProcess({ gauge }: Metrics, { startedAtMs, isReady }: Watched): void {
+  gauge('weir_ready', '1 while /readyz answers 200', () => (isReady() ? 1 : 0))
+  const startedAt = startedAtMs / 1000
+  gauge('process_start_time_seconds', 'when the server started, in seconds since 1970', () => startedAt)
+}
+
+/** Disk and memory. Where the system does not answer, the page lacks the values. */
+function watchMachine({ gauge }: Metrics, dataDir: string): void {
+  const space = sharedReading(() => diskSpace(dataDir))
+  gauge('weir_disk_bytes', 'size of the disk of the data folder', async () => (await space())?.bytes)
+  gauge(
+    'weir_disk_free_bytes',
+    'bytes of the disk of the data folder that Weir may still fill',
+    async () => (await space())?.freeBytes,
+  )
+  gauge(
+    'weir_memory_limit_bytes',
+    'memory that Weir may use: the limit of its container or unit, or else the memory of the machine',
+    memoryLimit,
+  )
+  gauge(
+    'process_resident_memory_bytes',
+    'resident memory of the server without its processes, mapped files included',
+    process.memoryUsage.rss,
+  )
+  gauge(
+    'weir_resident_memory_bytes',
+    'resident memory of the server and of its processes; the kernel takes that of kind file back when it needs memory',
+    sharedReading(residentMemory),
+    'process',
+    'kind',
+  )
+}
+
 /** Registers the gauges of the applications whose queries wait, or have a penalty. */
-export function watchApplications(metrics: Metrics, engine: QueryEngine, catalog: Catalog): void {
+function watchApplications(metrics: Metrics, engine: QueryEngine, catalog: Catalog): void {
   metrics.gauge(
     'weir_application_queries_waiting',
     `queries of an application that wait for their turn; of the ${METRIC_APPLICATIONS_MAX} applications with the most`,
@@ -108,7 +161,7 @@ export function watchApplications(metrics: Metrics, engine: QueryEngine, catalog
 }
 
 /** Registers the gauges of the jobs in the catalog. */
-export function watchJobs(metrics: Metrics, { read }: Catalog): void {
+function watchJobs(metrics: Metrics, { read }: Catalog): void {
   metrics.gauge(
     'weir_jobs',
     'jobs by kind and status; of those that have ended, the ones that are kept',
@@ -142,7 +195,7 @@ export function watchJobs(metrics: Metrics, { read }: Catalog): void {
 }
 
 /** Registers the gauges of the queues, of the log, of the memtables and of compaction. */
-export function watchQueues(server: Server, api: Api): void {
+function watchQueues(server: Server, api: Api): void {
   const { metrics, pools, commit } = server
   const depths = () => queuesOf(server, api).map(([name, depth]) => [name, depth] as const)
   const limits = () => queuesOf(server, api).map(([name, , limit]) => [name, limit] as const)
@@ -163,6 +216,11 @@ export function watchQueues(server: Server, api: Api): void {
   watchChecks(metrics, pools)
   watchCompaction(metrics, pools)
   gauge('weir_memtable_rows', 'rows and deletes not yet flushed', () => flusher().memtableRows)
+  gauge(
+    'weir_flush_lag_seconds',
+    'age of the oldest row or delete that is not yet flushed',
+    () => flushLagMs(flusher().oldestMs) / 1000,
+  )
   gauge('weir_pools_unflushed', 'pools with rows in the memtable', () => flusher().poolsUnflushed)
   gauge(
     'weir_pools_failing',

@@ -1,11 +1,11 @@
 /** The state of the server at one moment, for people: GraphQL's `serverStatus`. */
-import { statfs } from 'node:fs/promises'
 import type { StateOfServer } from '../api/graphql/parents.ts'
 import { type HealthState, healthOf } from '../api/probes.ts'
 import type { Activity } from '../database/activity.ts'
 import type { Pools } from '../database/pools.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { WEIR_VERSION } from '../util/version.ts'
+import { diskSpace } from './machine.ts'
 
 /** Sums over all pools take a few milliseconds of 20,000 pools, and ten people may look. */
 const STATE_MS = 1_000
@@ -34,7 +34,7 @@ export function stateReader(deps: StateDeps): () => Promise<StateOfServer> {
 }
 
 async function readState({ pools, activity, health, dataDir }: StateDeps): Promise<StateOfServer> {
-  const disk = await statfs(dataDir)
+  const disk = await diskSpace(dataDir)
   const { segments, bytes } = pools.sizeOfAll()
   const { memtableRows, oldestMs } = pools.flusher.stats()
   const { ready, why } = healthOf(health)
@@ -50,11 +50,16 @@ async function readState({ pools, activity, health, dataDir }: StateDeps): Promi
     rejectedBySecond: rejected,
     syncMs: activity.syncMs() ?? null,
     unflushedRecords: String(memtableRows),
-    flushLagMs: oldestMs === undefined ? 0 : Math.max(0, monotonicMs() - oldestMs),
+    flushLagMs: flushLagMs(oldestMs),
     segments,
     segmentBytes: bytes,
-    diskBytes: disk.blocks * disk.bsize,
-    diskFreeBytes: disk.bavail * disk.bsize,
+    diskBytes: disk.bytes,
+    diskFreeBytes: disk.freeBytes,
     memoryBytes: process.memoryUsage.rss(),
   }
+}
+
+/** The age of the oldest row that is not flushed; 0 without any. */
+export function flushLagMs(oldestMs: number | undefined): number {
+  return oldestMs === undefined ? 0 : Math.max(0, monotonicMs() - oldestMs)
 }

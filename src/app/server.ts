@@ -46,7 +46,7 @@ import { nicePool } from '../util/this-thread.ts'
 import { apiRoutes } from './api-routes.ts'
 import { keepSecret } from './handed-secret.ts'
 import { wireIngest } from './ingest-wiring.ts'
-import { applicationName, createMeter, watchApplications, watchJobs, watchQueues } from './server-metrics.ts'
+import { applicationName, createMeter, watchServer } from './server-metrics.ts'
 import { stateReader } from './server-state.ts'
 import { stopServer } from './shutdown.ts'
 import type { Running, ServerStart } from './start.ts'
@@ -85,7 +85,7 @@ export async function openServer(start: ServerStart): Promise<Running> {
     },
   })
   const engine = makeEngine(start, stages)
-  const { opened, catalog, index, metrics, pools, log } = stages
+  const { opened, catalog, index, pools, log } = stages
   const { commit } = log
   const { onSync } = commit
   commit.onSync = (ms, bytes) => {
@@ -121,9 +121,9 @@ export async function openServer(start: ServerStart): Promise<Running> {
   api = listening
   const url = localUrl(config.host, listening.port, start.http.tls === undefined ? 'http' : 'https')
   if (publicUrl === '') publicUrl = url
-  watchQueues(server, listening)
-  watchApplications(metrics, engine, catalog)
-  watchJobs(metrics, catalog)
+  const { startedAtMs } = activity
+  const isReady = () => healthOf(health).ready
+  watchServer(server, listening, { dataDir: config.dataDir, startedAtMs, isReady })
   void sweep(server)
   setTimeout(() => engine.warm(), ENGINE_WARM_MS).unref()
   return {

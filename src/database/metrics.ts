@@ -27,8 +27,11 @@ const Histogram = loadPackage('prom-client/lib/histogram.js') as typeof Prom.His
 const Registry = loadPackage('prom-client/lib/registry.js') as typeof Prom.Registry
 type Registry = Prom.Registry
 
-/** A reading taken when the page is asked for: one number, or one for each set of label values. */
-type Reading = () => number | readonly (readonly [...values: string[], count: number])[]
+/** One number, or one for each set of label values. Undefined where there is none now. */
+type Read = number | readonly (readonly [...values: string[], count: number])[] | undefined
+
+/** A reading taken when the page is asked for. */
+type Reading = () => Read | Promise<Read>
 
 export interface Metrics {
   /**
@@ -335,11 +338,13 @@ function readGauge(
     help,
     labelNames: [...labelNames],
     registers,
-    collect() {
-      const value = reading()
-      if (labelNames.length > 0) this.reset() // values without a reading leave the page
+    async collect() {
+      const value = await reading()
+      // Values without a reading leave the page.
+      if (labelNames.length > 0) this.reset()
+      else if (value === undefined) this.remove()
       if (typeof value === 'number') this.set(value)
-      else for (const row of value) this.set(labelsOf(labelNames, row), row.at(-1) as number)
+      else for (const row of value ?? []) this.set(labelsOf(labelNames, row), row.at(-1) as number)
     },
   })
 }
