@@ -81,12 +81,12 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
       }),
       stop: async deadlineMs => {
         // Meanwhile /readyz answers 503. Then close() ends listening as well.
+        unwatch()
         streams.stop()
         imports.stop()
         for (const route of deps.routes) route.stop?.()
         const idle = await answerOpen(connections, deadlineMs)
         clearInterval(timer)
-        unwatch()
         // Over node:http an answer before the end of its body reaches the socket after this turn.
         await nextTurn()
         await ingest.rejected.stop(REJECTED_STOP_MS)

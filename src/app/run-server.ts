@@ -50,7 +50,7 @@ function sayFirstSteps({ opened, url, consoleCode }: Running, secretIsGiven: boo
     .catch(() => undefined)
   const secret = secretIsGiven ? '' : `, secret ${admin.clientSecret}`
   announce(`first application ${admin.clientId}${secret} (kept in admin.json in the data folder)`)
-  const code = url.startsWith('http://') ? consoleCode(admin.clientId) : undefined
+  const code = consoleCode(admin.clientId)
   if (code !== undefined)
     announce(`the console: ${url}/sign-in#code=${code} (signs in once, within five minutes)`)
   // What follows is to be pasted by a person.

@@ -28,7 +28,7 @@ import { inform, warn } from '../util/say.ts'
 
 /** A running server. */
 export interface Running {
-  /** `http://host:port`, as bound. */
+  /** `http://host:port` or `https://host:port`, as bound. */
   readonly url: string
   readonly opened: OpenedCatalog
   /** Lines for the operator: what runs, and what the start found. */

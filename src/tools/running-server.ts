@@ -39,7 +39,12 @@ export async function postToServer(
   throw NOT_NOW.has(answer.status) ? new NoAnswer(text) : new CannotRun(text)
 }
 
-/** What to do about an error of a connection, by its code. */
+const CLOSED =
+  'the other side closed the connection without an answer: is it a Weir server, and does it serve http:// or https://?'
+const UNKNOWN_ISSUER =
+  'this machine does not know who issued its certificate: name a file with the certificate of the issuer in NODE_EXTRA_CA_CERTS'
+
+/** The remedy for an error of a connection, by its code. */
 const CONNECTION_ERRORS: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'nothing listens there: start the server, or name its address and --port',
   ENOTFOUND: 'no host has this name',
@@ -48,8 +53,12 @@ const CONNECTION_ERRORS: Readonly<Record<string, string>> = {
   ENETUNREACH: 'no route leads to this network',
   ETIMEDOUT: 'the host does not answer: is a firewall between?',
   UND_ERR_CONNECT_TIMEOUT: 'the host does not answer: is a firewall between?',
-  ECONNRESET: 'the other side closed the connection without an answer: is it a Weir server?',
-  UND_ERR_SOCKET: 'the other side closed the connection without an answer: is it a Weir server?',
+  ECONNRESET: CLOSED,
+  UND_ERR_SOCKET: CLOSED,
+  DEPTH_ZERO_SELF_SIGNED_CERT: UNKNOWN_ISSUER,
+  SELF_SIGNED_CERT_IN_CHAIN: UNKNOWN_ISSUER,
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: UNKNOWN_ISSUER,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: UNKNOWN_ISSUER,
   EPROTO: 'it does not speak TLS: use http:// where no proxy adds it',
   ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak TLS: use http:// where no proxy adds it',
 }
@@ -61,7 +70,8 @@ export function unreachableServer(url: string, error: Error): string {
   // The rule of browsers, which Node's fetch follows: https://fetch.spec.whatwg.org/#port-blocking
   if (cause.message === 'bad port')
     why = `fetch opens no connection to port ${new URL(url).port}, which belongs to another protocol: let the server listen on another --port`
-  else if (cause.code?.startsWith('HPE_') === true) why = 'what answers there is no HTTP server'
+  else if (cause.code?.startsWith('HPE_') === true)
+    why = 'the answer is not HTTP: use https:// where the server was started with --tls-cert'
   else if (error.name === 'TimeoutError') why = 'it does not answer in time'
   return `${url} cannot be reached: ${why}${cause.code === undefined ? '' : ` (${cause.code})`}`
 }

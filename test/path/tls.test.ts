@@ -1,10 +1,13 @@
 /** TLS over both HTTP libraries: what it takes, and certificates that are renewed under load. */
+import { generateKeyPairSync } from 'node:crypto'
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { Agent, type RequestOptions, request } from 'node:https'
 import { join } from 'node:path'
 import type { TLSSocket } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Config } from '../../src/database/config.ts'
+import { askServer } from '../../src/tools/running-server.ts'
 import { adminOf, startServer, type TestServer, temporaryFolder } from '../util/server.ts'
 
 const FIXTURES = fileURLToPath(new URL('../../../test/path/tls', import.meta.url))
@@ -69,6 +72,19 @@ describe.each(['uws', 'node'])('over %s', http => {
     await expect(fetch(`${server.base.replace('https', 'http')}/livez`)).rejects.toThrow()
   })
 
+  test('the first start prints a link to the console, which is https too', async () => {
+    await expect
+      .poll(() => server.output())
+      .toMatch(/the console: https:\/\/127\.0\.0\.1:\d+\/sign-in#code=\S+/)
+  })
+
+  test('a command that does not know the issuer, or asks by http, hears what to do', async () => {
+    const config = { clientId: 'APP', clientSecret: 'secret' } as Config
+    const asking = (url: string) => askServer(config, url, '/v1/admin/jobs', { action: 'list' })
+    await expect(asking(server.base)).rejects.toThrow(/NODE_EXTRA_CA_CERTS/)
+    await expect(asking(server.base.replace('https', 'http'))).rejects.toThrow(/https:\/\//)
+  })
+
   test.each(['TLSv1', 'TLSv1.1'] as const)('%s is refused', async version => {
     const old = { minVersion: version, maxVersion: version, ciphers: 'DEFAULT@SECLEVEL=0' } as const
     await expect(ask(`${server.base}/livez`, old)).rejects.toThrow()
@@ -106,23 +122,50 @@ describe.each(['uws', 'node'])('over %s', http => {
     expect(JSON.parse(inChunks.text)).toEqual({ data: { __typename: 'Query' } })
   })
 
-  test('a renewed certificate is used for new connections, and open ones go on', async () => {
-    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  test('a renewed certificate is used for new connections, and open ones lose no request', async () => {
+    const agent = new Agent({ keepAlive: true, maxSockets: 4 })
+    const { clientId, clientSecret } = adminOf(server.dataDir)
+    const webhook = `${server.base}${/\/v1\/WHK\w+/.exec(server.output())?.[0]}`
+    const post = () => ask(webhook, { method: 'POST', agent, body: '{"hello":"weir"}' })
+    let isLoading = true
+    const load = Array.from({ length: 4 }, async () => {
+      const seen = new Set<string>()
+      while (isLoading) {
+        const { status, subject } = await post()
+        seen.add(`${status} ${subject}`)
+      }
+      return [...seen]
+    })
+    let events = ''
+    const tail = request(
+      `${server.base}/v1/pools/events/tail`,
+      { ca: CA, auth: `${clientId}:${clientSecret}`, agent: false },
+      answer => answer.on('data', data => (events += data)),
+    ).end()
     try {
-      expect((await ask(`${server.base}/livez`, { agent })).subject).toBe('weir test first')
+      await expect.poll(() => events).toContain('data: ')
       put(folder, 'second')
       await expect
         .poll(async () => (await ask(`${server.base}/livez`, { agent: false })).subject)
         .toBe('weir test second')
-      expect((await ask(`${server.base}/livez`, { agent })).subject).toBe('weir test first')
+      // The answer that was under way goes on too.
+      const before = events.length
+      await expect.poll(() => events.slice(before)).toContain('data: ')
+      isLoading = false
+      for (const seen of await Promise.all(load)) expect(seen).toEqual(['200 weir test first'])
     } finally {
+      isLoading = false
+      tail.destroy()
       agent.destroy()
     }
   })
 
   test('files that do not fit are said, and the pair before stays', async () => {
+    const before = server.output().length
     writeFileSync(join(folder, 'cert.pem'), '-----BEGIN CERTIFICATE-----\nhalf')
-    await expect.poll(() => server.output()).toContain('the certificate before stays in use')
+    await expect
+      .poll(() => server.output().slice(before))
+      .toMatch(/the certificate before stays in use: --tls-cert \S+ and --tls-key \S+ cannot be used/)
     expect((await ask(`${server.base}/livez`, { agent: false })).subject).toBe('weir test second')
     put(folder, 'first')
     await expect
@@ -130,6 +173,12 @@ describe.each(['uws', 'node'])('over %s', http => {
       .toBe('weir test first')
   })
 })
+
+const rsaKey = join(temporaryFolder(), 'rsa.pem')
+writeFileSync(
+  rsaKey,
+  generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ type: 'pkcs8', format: 'pem' }),
+)
 
 test.each([
   ['one file alone', ['--tls-cert', fixture('first.crt')], /both or not at all/],
@@ -141,7 +190,12 @@ test.each([
   [
     'a key of another',
     ['--tls-cert', fixture('first.crt'), '--tls-key', fixture('second.key')],
-    /cannot be used: .*mismatch/,
+    /cannot be used: the key is not the one of the certificate/,
+  ],
+  [
+    'a key of another type',
+    ['--tls-cert', fixture('first.crt'), '--tls-key', rsaKey],
+    /cannot be used: the key is not the one of the certificate/,
   ],
 ])('%s ends the start with a sentence', async (_, args, sentence) => {
   await expect(startServer({ args })).rejects.toThrow(sentence)

@@ -78,11 +78,12 @@ function listen(options: ListenOptions): Promise<Listening> {
   server.on('checkExpectation', take(false))
   server.on('connect', (_, socket) => connectionOf(socket as Socket).fail(NO_TUNNEL))
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    const connection = connections.get(socket as Socket)
     // NOTE: node:http reports it once for a request, and goes on with the request.
-    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && connections.get(socket as Socket)?.isUploading === true)
-      return
-    if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy()
-    else connectionOf(socket as Socket).fail(refusalOf(error))
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && connection?.isUploading === true) return
+    // Before the end of its handshake a socket has no connection, and nothing can be answered.
+    if (connection === undefined || error.code === 'ECONNRESET' || !socket.writable) socket.destroy()
+    else connection.fail(refusalOf(error))
   })
   const { host, port } = options
   return new Promise((resolve, reject) => {
@@ -434,8 +435,9 @@ class NodeResponder extends Responder {
     if (this.isClosed) return
     this.isClosed = true
     const { socket, httpVersionMinor } = this.#request
-    // Over HTTP/1.0 only a reset tells the client that the stream is incomplete.
-    if (httpVersionMinor === 0 && this.open) socket.resetAndDestroy()
+    // Over HTTP/1.0 only a reset tells the client that the stream is incomplete. Over TLS the
+    // missing close_notify does (RFC 9112, 9.8): destroy() sends none, end() does.
+    if (httpVersionMinor === 0 && this.open && !('encrypted' in socket)) socket.resetAndDestroy()
     else socket.destroy()
   }
 

@@ -2,9 +2,11 @@
  * The certificate and the key of --tls-cert and --tls-key: read and checked at the start, and again
  * whenever one of the files changes, because certificates are renewed while a server runs.
  *
- *   W-9  The files are read every TLS_LOOK_MS, each up to TLS_FILE_BYTES_MAX.
+ *   W-9  The files are read every TLS_RELOAD_MS, at most TLS_FILE_BYTES_MAX and one byte of each.
+ *   W-11 A pair is parsed once: one that is known, in use or unfit, is only compared byte by byte.
  */
-import { readFile } from 'node:fs/promises'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { createReadStream } from 'node:fs'
 import { createSecureContext } from 'node:tls'
 import { CannotRun } from '../../util/errors.ts'
 import { KiB } from '../../util/limits.ts'
@@ -29,28 +31,31 @@ export interface Tls {
 }
 
 /** A renewed certificate is used within this time. Its predecessor lasts for days more. */
-const TLS_LOOK_MS = 5_000
+const TLS_RELOAD_MS = 5_000
 const TLS_FILE_BYTES_MAX = 256 * KiB
 
 /** @throws CannotRun naming the file and what is wrong with it */
 export async function readPair(files: TlsFiles): Promise<TlsPair> {
+  const pair = await readFiles(files)
+  const problem = problemOf(pair)
+  if (problem !== undefined) throw cannotUse(files, problem)
+  return pair
+}
+
+async function readFiles(files: TlsFiles): Promise<TlsPair> {
   const [cert, key] = await Promise.all([read('--tls-cert', files.cert), read('--tls-key', files.key)])
-  try {
-    createSecureContext({ cert, key })
-  } catch (error) {
-    const why = (error as Error).message
-    throw new CannotRun(`--tls-cert ${files.cert} and --tls-key ${files.key} cannot be used: ${why}`)
-  }
   return { cert, key }
 }
 
 async function read(option: string, file: string): Promise<Buffer> {
-  let bytes: Buffer
+  const chunks: Buffer[] = []
   try {
-    bytes = await readFile(file)
+    // The position `end` is read too.
+    for await (const chunk of createReadStream(file, { end: TLS_FILE_BYTES_MAX })) chunks.push(chunk)
   } catch (error) {
     throw new CannotRun(`${option} ${file} cannot be read: ${(error as Error).message}`)
   }
+  const bytes = Buffer.concat(chunks)
   if (bytes.byteLength > TLS_FILE_BYTES_MAX)
     throw new CannotRun(
       `${option} ${file} has more than ${TLS_FILE_BYTES_MAX} bytes, which no key and no chain has`,
@@ -58,35 +63,72 @@ async function read(option: string, file: string): Promise<Buffer> {
   return bytes
 }
 
+/** The reason why no server can use the pair; undefined where it can. */
+function problemOf({ cert, key }: TlsPair): string | undefined {
+  try {
+    // OpenSSL compares only keys of one type: it takes an RSA certificate beside an EC key.
+    if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key)))
+      return 'the key is not the one of the certificate'
+    createSecureContext({ cert, key })
+    return undefined
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
+function cannotUse({ cert, key }: TlsFiles, problem: string): CannotRun {
+  return new CannotRun(`--tls-cert ${cert} and --tls-key ${key} cannot be used: ${problem}`)
+}
+
+function isSame(one: TlsPair, other: TlsPair): boolean {
+  return one.cert.equals(other.cert) && one.key.equals(other.key)
+}
+
 /**
  * Calls `renew` with each new pair that fits together. Files that do not, such as one that is still
- * being written, are said once, and the pair before stays in use.
- * @returns ends the watch
+ * being written, are reported once, and the pair before stays in use.
+ * @param renew throws where the pair cannot be used now: it is tried again
+ * @returns ends the watch: `renew` is not called any more
  */
-export function watchPair({ files, pair }: Tls, renew: (pair: TlsPair) => Promise<void> | void): () => void {
+export function watchPair({ files, pair }: Tls, renew: (pair: TlsPair) => void): () => void {
   let used = pair
-  let refused = ''
-  let isLooking = false
-  const look = async () => {
-    try {
-      const now = await readPair(files)
-      refused = ''
-      if (now.cert.equals(used.cert) && now.key.equals(used.key)) return
-      await renew(now)
-      used = now
+  let unfit: TlsPair | undefined
+  let reported = ''
+  let isReloading = false
+  let hasEnded = false
+  const take = (found: TlsPair) => {
+    if (unfit !== undefined && isSame(found, unfit)) return
+    unfit = undefined
+    if (!isSame(found, used)) {
+      const problem = problemOf(found)
+      if (problem !== undefined) {
+        unfit = found
+        throw cannotUse(files, problem)
+      }
+      renew(found)
+      used = found
       inform('the certificate was renewed; connections that are open keep the one before')
+    }
+    reported = ''
+  }
+  const reload = async () => {
+    isReloading = true
+    try {
+      const found = await readFiles(files)
+      if (!hasEnded) take(found)
     } catch (error) {
       const { message } = error as Error
-      if (message !== refused) fail(`the certificate before stays in use: ${message}`)
-      refused = message
+      if (!hasEnded && message !== reported) fail(`the certificate before stays in use: ${message}`)
+      reported = message
+    } finally {
+      isReloading = false
     }
   }
   const timer = setInterval(() => {
-    if (isLooking) return
-    isLooking = true
-    void look().finally(() => {
-      isLooking = false
-    })
-  }, TLS_LOOK_MS)
-  return () => clearInterval(timer)
+    if (!isReloading) void reload()
+  }, TLS_RELOAD_MS)
+  return () => {
+    hasEnded = true
+    clearInterval(timer)
+  }
 }

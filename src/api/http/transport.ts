@@ -67,8 +67,8 @@ export function cannotListen({ host, port }: ListenOptions, error: NodeJS.ErrnoE
 
 export interface Listening {
   readonly port: number
-  /** Takes another certificate for the connections that come. Only with TLS. */
-  renew(pair: TlsPair): Promise<void> | void
+  /** Takes another certificate for the connections that come. Only with TLS. Throws if it fails. */
+  renew(pair: TlsPair): void
   /** Stops listening and closes every connection at once. */
   close(): void
 }

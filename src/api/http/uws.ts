@@ -69,20 +69,22 @@ function listen(uws: UwsModule, options: ListenOptions): Promise<Listening> {
     app.any('/*', take)
     return app
   }
-  const listenAt = (app: TemplatedApp, at: number) =>
-    new Promise<us_listen_socket>((resolve, reject) => {
-      const shares = tls === undefined ? EXCLUSIVE_PORT : SHARED_PORT
-      ;(app.listen as unknown as ListenWithOptions).call(app, host, at, shares, socket => {
-        if (socket !== false) resolve(socket)
-        else tryPort(options).then(() => reject(cannotListen(options, REFUSED)), reject)
-      })
+  const listenAt = (app: TemplatedApp, at: number) => {
+    const shares = tls === undefined ? EXCLUSIVE_PORT : SHARED_PORT
+    let listening: us_listen_socket | false = false
+    // The library calls back before listen() returns.
+    ;(app.listen as unknown as ListenWithOptions).call(app, host, at, shares, socket => {
+      listening = socket
     })
+    return listening as us_listen_socket | false
+  }
   return begin(uws, options, makeApp, listenAt)
 }
 
 /**
  * Listens. Another certificate is another app of uWebSockets.js, which listens at the same port
- * before the one before stops. Connections of the app before go on until they end.
+ * before the one before stops. Connections of the app before go on until they end. Connections that
+ * the kernel holds for the socket before, not accepted yet, are reset.
  *
  * NOTE: a port that one socket alone may have cannot be taken again while connections of it are
  * open. So with TLS the port is shared, and was tried before: nobody else has it. Port 0 is never
@@ -92,17 +94,26 @@ async function begin(
   uws: UwsModule,
   options: ListenOptions,
   makeApp: () => TemplatedApp,
-  listenAt: (app: TemplatedApp, port: number) => Promise<us_listen_socket>,
+  listenAt: (app: TemplatedApp, port: number) => us_listen_socket | false,
 ): Promise<Listening> {
   const wanted = options.tls === undefined ? options.port : await tryPort(options)
   const apps = [makeApp()]
-  let socket = await listenAt(apps[0]!, wanted)
+  const first = listenAt(apps[0]!, wanted)
+  if (first === false) {
+    await tryPort(options)
+    throw cannotListen(options, REFUSED)
+  }
+  let socket = first
   const port = uws.us_socket_local_port(socket as unknown as us_socket)
   return {
     port,
-    renew: async () => {
+    renew: () => {
       const app = makeApp()
-      const next = await listenAt(app, port)
+      const next = listenAt(app, port)
+      if (next === false) {
+        app.close()
+        throw new Error(`uWebSockets.js cannot listen again at ${options.host}:${port}`)
+      }
       uws.us_listen_socket_close(socket)
       socket = next
       apps.push(app)
