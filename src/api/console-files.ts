@@ -12,7 +12,7 @@ import { problemReply, refuse } from './problem.ts'
 import { answerFile, type ServedFile, servedFile } from './served-file.ts'
 
 /** The paths of pages. The page itself finds out which one it shows. */
-export const PAGES = [
+const PAGES = [
   '/',
   '/sign-in',
   '/sources',

@@ -37,7 +37,6 @@ export const CONTROL_INCOMPLETE_BYTES_MAX = 32 * MiB
 type Handler = (head: RequestHead, responder: Responder, parameters: readonly string[] | undefined) => void
 
 interface Route {
-  readonly path: string
   /** The parts of the path; undefined matches any one part. */
   readonly parts: readonly (string | undefined)[]
   /** For the log: graphql, token, health, metrics, console, import or other. */
@@ -56,12 +55,7 @@ export class Router {
    */
   add(path: string, name: string, methods: Route['methods'], cors = false): void {
     const parts = path.split('/').map(part => (part.startsWith(':') ? undefined : part))
-    this.#routes.push({ path, parts, name, methods, otherwise: refusing(allowOf(methods), cors) })
-  }
-
-  /** The methods of each path, in upper case. */
-  list(): { readonly path: string; readonly methods: readonly string[] }[] {
-    return this.#routes.map(({ path, methods }) => ({ path, methods: allowOf(methods).split(', ') }))
+    this.#routes.push({ parts, name, methods, otherwise: refusing(allowOf(methods), cors) })
   }
 
   /** Passes the request to its handler. Returns false where the table has no such path. */
@@ -149,7 +143,7 @@ export function controlRoutes(
     const answer: Handler = async (head, responder) => {
       // Read before the first await, while the head is valid.
       const declaredBytes = declaredBytesOf(head)
-      answerEarly(responder, await read(head), declaredBytes)
+      answerEarly(responder, await replyOf(() => read(head), responder), declaredBytes)
     }
     routes.add(path, name, { get: answer, head: answer })
   }
@@ -164,6 +158,15 @@ export function controlRoutes(
   return routes
 }
 
+/** The reply of a read, or the answer to its error. */
+async function replyOf(read: () => Reply | Promise<Reply>, responder: Responder): Promise<Reply> {
+  try {
+    return await read()
+  } catch (error) {
+    return problemReply(refusalOfError(error, responder.name))
+  }
+}
+
 const METRICS_TYPE = { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }
 
 function refusing(allow: string, cors: boolean): Handler {
@@ -174,7 +177,7 @@ function refusing(allow: string, cors: boolean): Handler {
 
 type ControlHead = Omit<ControlRequest, 'body' | 'gone' | 'requestId'>
 
-const BUSY = refuse(503, 'busy', 'too many requests are under way', { 'retry-after': '1' })
+const BUSY = refuse(503, 'busy', 'too many requests are under way')
 
 /** Runs control requests. One counts against CONTROL_REQUESTS_MAX once its body is complete. */
 export class Control {

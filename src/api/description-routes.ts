@@ -1,10 +1,10 @@
 /**
  * The API describes itself:
  *
- *   GET /openapi.json     every path, as OpenAPI 3.1; for anybody: it holds nothing of a user
+ *   GET /openapi.json     every path but pages, as OpenAPI 3.1; for anybody: nothing in it is a user's
  *   GET /graphql/schema   the GraphQL schema as text; for those whom introspection answers
  *
- * Both are made when they are first asked for, and sent from memory then.
+ * The texts are made when they are first asked for, and sent from memory then.
  */
 import type { GraphQLSchema } from 'graphql'
 import { ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'

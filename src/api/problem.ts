@@ -10,13 +10,15 @@ import { shown } from './parameters.ts'
 
 export const JSON_HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-store' }
 
+/** A 503 has the header `retry-after`: one second where `headers` has none. */
 export function refuse(
   status: number,
   code: string,
   message: string,
   headers: Readonly<Record<string, string>> = {},
 ): Refusal {
-  return { status, code, message, retryable: RETRYABLE.has(status), headers }
+  const all = status === 503 ? { 'retry-after': '1', ...headers } : headers
+  return { status, code, message, retryable: RETRYABLE.has(status), headers: all }
 }
 
 export function unknownPool(name: string): Refusal {
@@ -58,7 +60,7 @@ export function problemFields(refusal: Refusal) {
 export function refusalOfError(error: unknown, where: string): Refusal {
   if (error instanceof Unavailable && error.code === 'too_much_work')
     return refuse(400, error.code, error.message)
-  if (error instanceof Unavailable) return refuse(503, error.code, error.message, { 'retry-after': '1' })
+  if (error instanceof Unavailable) return refuse(503, error.code, error.message)
   if (error instanceof BodyBroken) return refuse(400, error.code, error.message)
   if (error instanceof AccessEnded) return error.refusal
   if (error instanceof SegmentDamaged)

@@ -123,11 +123,6 @@ function watchMachine({ gauge }: Metrics, dataDir: string): void {
     memoryLimit,
   )
   gauge(
-    'process_resident_memory_bytes',
-    'resident memory of the server without its processes, mapped files included',
-    process.memoryUsage.rss,
-  )
-  gauge(
     'weir_resident_memory_bytes',
     'resident memory of the server and of its processes; the kernel takes that of kind file back when it needs memory',
     sharedReading(residentMemory),

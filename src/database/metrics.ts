@@ -28,10 +28,10 @@ const Registry = loadPackage('prom-client/lib/registry.js') as typeof Prom.Regis
 type Registry = Prom.Registry
 
 /** One number, or one for each set of label values. Undefined where there is none now. */
-type Read = number | readonly (readonly [...values: string[], count: number])[] | undefined
+type Value = number | readonly (readonly [...values: string[], count: number])[] | undefined
 
 /** A reading taken when the page is asked for. */
-type Reading = () => Read | Promise<Read>
+type Reading = () => Value | Promise<Value>
 
 export interface Metrics {
   /**

@@ -9,12 +9,12 @@ import {
   anyObject,
   count,
   flag,
+  headersOf,
   type Json,
   list,
   object,
   oneOf,
   orNull,
-  ref,
   schema,
   text,
   texts,
@@ -59,9 +59,7 @@ const ANY_REFUSAL =
 export function problem(description: string, headers: readonly string[] = [], named = 'Problem'): Json {
   return {
     description,
-    ...(headers.length === 0
-      ? {}
-      : { headers: Object.fromEntries(headers.map(name => [name, ref('headers', name)])) }),
+    ...headersOf(headers),
     content: { 'application/problem+json': { schema: schema(named) } },
   }
 }

@@ -15,7 +15,8 @@ const TEXT = `Events come in by webhooks, records are read by GraphQL, SQL, Arro
 - A path with GET takes HEAD too: the same status and headers without the body. Webhooks are an exception and list it.
 - An error is a problem of RFC 9457. Programs compare \`code\`; \`errors\` repeats the text for clients of the older protocol.
 - A request may have an \`X-Request-Id\`, which its answer repeats.
-- The GraphQL schema stands at \`/graphql/schema\`.`
+- The GraphQL schema stands at \`/graphql/schema\`.
+- The pages of the console are not listed.`
 
 const TAGS = {
   webhooks: 'What senders post to.',
@@ -24,7 +25,7 @@ const TAGS = {
   access: 'Tokens.',
   admin: 'What the commands ask of a running server.',
   server: 'Probes, metrics, and this document.',
-  console: 'The pages for people, and their sessions.',
+  console: 'Sessions of the console.',
 }
 
 export const OPENAPI: Json = {

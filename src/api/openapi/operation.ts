@@ -4,20 +4,16 @@
  */
 import type { Scope } from '../../catalog/documents/model.ts'
 import { REFUSALS } from './components.ts'
-import { type Json, ref } from './schema.ts'
+import { headersOf, type Json, ref } from './schema.ts'
 
 /** A status whose answer is a problem. */
 export type Refused = keyof typeof REFUSALS
 
-/** One operation, as the files of paths write it. */
+/** An operation beside its id, tag and summary, as the files of paths write it. */
 interface Described {
-  /** The operationId. */
-  readonly id: string
-  readonly tag: string
-  readonly summary: string
   readonly text?: string
   readonly parameters?: readonly Json[]
-  /** The body of the request by content type; absent where it has none. */
+  /** Schemas of the request's body by content type; absent where it has none. */
   readonly body?: Json
   /** Absent where a client may leave the body out. */
   readonly needsBody?: true
@@ -28,17 +24,18 @@ interface Described {
   readonly refused: readonly Refused[]
 }
 
-export function operation(described: Described): Json {
-  const { id, tag, summary, text, parameters, body, needsBody, security = [], answers, refused } = described
+/** Members that are undefined are not in the JSON. @param id the operationId */
+export function operation(id: string, tag: string, summary: string, described: Described): Json {
+  const { text, parameters, body, needsBody, security = [], answers, refused } = described
   const responses: Record<string, Json> = { ...answers }
   for (const status of refused) responses[status] ??= ref('responses', REFUSALS[status].name)
   return {
     operationId: id,
     tags: [tag],
     summary,
-    ...(text === undefined ? {} : { description: text }),
-    ...(parameters === undefined ? {} : { parameters }),
-    ...(body === undefined ? {} : { requestBody: { required: needsBody === true, content: body } }),
+    description: text,
+    parameters,
+    requestBody: body && { required: needsBody === true, content: contentOf(body) },
     security,
     responses: { ...responses, default: ref('responses', 'AnyRefusal') },
   }
@@ -54,17 +51,12 @@ export function emptyAnswer(description: string, headers: readonly string[] = []
   return { description, ...headersOf(headers) }
 }
 
-function headersOf(names: readonly string[]): Json {
-  if (names.length === 0) return {}
-  return { headers: Object.fromEntries(names.map(name => [name, ref('headers', name)])) }
-}
-
 export function json(schema: Json): Json {
   return { 'application/json': schema }
 }
 
 /** Schemas by content type, as requestBody and responses have them. */
-export function contentOf(schemas: Json): Json {
+function contentOf(schemas: Json): Json {
   return Object.fromEntries(Object.entries(schemas).map(([type, schema]) => [type, { schema }]))
 }
 
@@ -77,5 +69,5 @@ export function needs(...scopes: readonly Scope[]): Json[] {
 /** Pages of any origin may ask whether they may call the path. */
 export function preflight(id: string, tag: string): Json {
   const answers = { 204: emptyAnswer('They may.', ['Access-Control-Allow-Methods']) }
-  return operation({ id, tag, summary: 'CORS preflight', answers, refused: [] })
+  return operation(id, tag, 'CORS preflight', { answers, refused: [] })
 }

@@ -3,7 +3,7 @@ import { IMPORT_FORMATS } from '../../parse/import/import-types.ts'
 import { IMPORT_ERRORS_DEFAULT, IMPORT_ERRORS_MAX } from '../../util/limits.ts'
 import { QUERY_INPUTS } from '../query-route.ts'
 import { problem, REFUSALS } from './components.ts'
-import { answer, contentOf, json, needs, operation, preflight, type Refused } from './operation.ts'
+import { answer, json, needs, operation, preflight, type Refused } from './operation.ts'
 import { anyObject, binary, count, type Json, list, object, oneOf, ref, schema, text } from './schema.ts'
 
 const POOL = ref('parameters', 'Pool')
@@ -19,10 +19,12 @@ function chosen(name: string, description: string, of: Json, required = false): 
 }
 
 const reads = (id: string, summary: string, text: string, parameters: readonly Json[], ok: Json) =>
-  operation({
-    ...{ id, tag: 'pools', summary, text, security: READS, refused: OF_READERS },
+  operation(id, 'pools', summary, {
+    text,
     parameters: [POOL, ...parameters],
+    security: READS,
     answers: { 200: ok },
+    refused: OF_READERS,
   })
 
 const WHICH = ['Columns', 'Filters'].map(name => ref('parameters', name))
@@ -33,7 +35,8 @@ const IMPORT_PARAMETERS = [
   chosen('format', 'Without it the Content-Type says it.', oneOf(IMPORT_FORMATS)),
   chosen('skipRows', 'Rows at the beginning that are stored already.', count),
   chosen('errorsMax', `Refused rows that the answer lists; ${IMPORT_ERRORS_DEFAULT} without it.`, {
-    ...{ type: 'integer', minimum: 0, maximum: IMPORT_ERRORS_MAX },
+    ...count,
+    maximum: IMPORT_ERRORS_MAX,
   }),
   chosen('label', 'A text by which the client finds the import again.', { ...text, maxLength: 256 }),
   ref('parameters', 'Encoding'),
@@ -58,12 +61,14 @@ const QUESTIONS = Object.fromEntries(
   ]),
 )
 const QUERY = {
-  ...{ tag: 'queries', summary: SUMMARY, text: QUERY_TEXT },
+  text: QUERY_TEXT,
   parameters: [
     chosen('format', 'json without it.', oneOf(['json', 'csv', 'arrow'])),
     chosen('sql', 'A statement in the PostgreSQL dialect.', text),
     ...Object.entries(QUESTIONS).map(([name, { description, ...one }]) => ({
-      ...{ name, in: 'query', description },
+      name,
+      in: 'query',
+      description,
       content: { 'application/json': { schema: one } },
     })),
   ],
@@ -102,10 +107,10 @@ export const POOL_PATHS: Json = {
     ),
   },
   '/v1/pools/{pool}/import': {
-    post: operation({
-      ...{ id: 'importRows', tag: 'pools', summary: 'Store the rows of a file of any size', needsBody: true },
+    post: operation('importRows', 'pools', 'Store the rows of a file of any size', {
       text: 'The answer comes at the end. An import that ended early says how many rows are durable: send the file again with `skipRows` of that number.',
-      body: contentOf({ [NDJSON]: text, 'text/csv': text, [PARQUET]: binary }),
+      body: { [NDJSON]: text, 'text/csv': text, [PARQUET]: binary },
+      needsBody: true,
       parameters: IMPORT_PARAMETERS,
       security: needs('data_pool:write', 'admin'),
       answers: {
@@ -117,8 +122,7 @@ export const POOL_PATHS: Json = {
       },
       refused: [],
     }),
-    get: operation({
-      ...{ id: 'listImports', tag: 'pools', summary: 'The last 100 imports, newest first' },
+    get: operation('listImports', 'pools', 'The last 100 imports, newest first', {
       parameters: [POOL, chosen('label', 'Imports of this label alone.', text)],
       security: needs('data_pool:write', 'admin'),
       answers: { 200: answer('The imports.', json(object({ imports: list(schema('ImportJob')) }))) },
@@ -126,11 +130,10 @@ export const POOL_PATHS: Json = {
     }),
   },
   '/v1/query': {
-    get: operation({ ...QUERY, id: 'queryByParameters', refused: OF_READERS }),
-    post: operation({
+    get: operation('queryByParameters', 'queries', SUMMARY, { ...QUERY, refused: OF_READERS }),
+    post: operation('query', 'queries', SUMMARY, {
       ...QUERY,
-      id: 'query',
-      body: contentOf(json(object({}, { sql: text, ...QUESTIONS }))),
+      body: json(object({}, { sql: text, ...QUESTIONS })),
       refused: [...OF_READERS, 408, 413],
     }),
     options: preflight('mayQuery', 'queries'),

@@ -19,6 +19,12 @@ export function schema(name: string): Json {
   return ref('schemas', name)
 }
 
+/** The member `headers` of an answer; nothing without names. */
+export function headersOf(names: readonly string[]): Json {
+  if (names.length === 0) return {}
+  return { headers: Object.fromEntries(names.map(name => [name, ref('headers', name)])) }
+}
+
 export function oneOf(values: readonly string[]): Json {
   return { type: 'string', enum: values }
 }

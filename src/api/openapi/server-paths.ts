@@ -1,17 +1,7 @@
-/** The paths of access, administration, probes and pages in the OpenAPI document. */
+/** The paths of access, administration and probes in the OpenAPI document. */
 import { JOB_STATUSES, PROPELLERS, SCOPES } from '../../catalog/documents/model.ts'
 import { ACCEPTS, SIGNATURE_SCHEMES } from '../../format/sender.ts'
-import { PAGES } from '../console-files.ts'
-import {
-  answer,
-  contentOf,
-  emptyAnswer,
-  json,
-  needs,
-  operation,
-  preflight,
-  type Refused,
-} from './operation.ts'
+import { answer, emptyAnswer, json, needs, operation, preflight, type Refused } from './operation.ts'
 import {
   anyObject,
   flag,
@@ -50,10 +40,10 @@ const graphqlError = (description: string, headers: readonly string[] = []) =>
 
 const ACCESS: Json = {
   '/oauth2/token': {
-    post: operation({
-      ...{ id: 'getToken', tag: 'access', summary: 'An access token by client credentials', needsBody: true },
+    post: operation('getToken', 'access', 'An access token by client credentials', {
       text: 'RFC 6749, section 4.4. The credentials are form fields, or HTTP Basic.',
-      body: contentOf({ 'application/x-www-form-urlencoded': TOKEN_FIELDS }),
+      body: { 'application/x-www-form-urlencoded': TOKEN_FIELDS },
+      needsBody: true,
       security: [{}, { application: [] }],
       answers: {
         200: answer('The token.', json(TOKEN)),
@@ -66,10 +56,10 @@ const ACCESS: Json = {
     options: preflight('mayGetToken', 'access'),
   },
   '/graphql': {
-    post: operation({
-      ...{ id: 'graphql', tag: 'queries', summary: 'Management and queries', needsBody: true },
+    post: operation('graphql', 'queries', 'Management and queries', {
       text: 'A request that was executed has the status 200, with its errors in `errors`. `/graphql/schema` has the schema. Each field says which scopes it needs.',
-      body: contentOf(json(GRAPHQL)),
+      body: json(GRAPHQL),
+      needsBody: true,
       security: needs(),
       answers: {
         200: answer(
@@ -87,8 +77,7 @@ const ACCESS: Json = {
     options: preflight('mayAskGraphql', 'queries'),
   },
   '/graphql/schema': {
-    get: operation({
-      ...{ id: 'graphqlSchema', tag: 'queries', summary: 'The GraphQL schema as text (SDL)' },
+    get: operation('graphqlSchema', 'queries', 'The GraphQL schema as text (SDL)', {
       text: 'What introspection answers, for the same callers.',
       parameters: [ref('parameters', 'IfNoneMatch')],
       security: needs(),
@@ -103,9 +92,10 @@ const ACCESS: Json = {
 }
 
 const ofSession = (id: string, summary: string, body: Json, ok: Json, refused: readonly Refused[]) =>
-  operation({
-    ...{ id, tag: 'console', summary, needsBody: true, body: contentOf(json(body)) },
+  operation(id, 'console', summary, {
     text: 'For pages of this server alone. 404 with `--console off`.',
+    body: json(body),
+    needsBody: true,
     ...(id === 'beginSession' ? {} : { security: [{ session: [] }] }),
     answers: { 200: ok },
     refused: [400, 403, 404, 415, ...refused, ...OF_BODIES],
@@ -149,8 +139,10 @@ const ofAdmin = (
   ok: Json,
   refused: readonly Refused[] = [],
 ) =>
-  operation({
-    ...{ id, tag: 'admin', summary, needsBody: true, body: contentOf(json(body)), security: needs(scope) },
+  operation(id, 'admin', summary, {
+    body: json(body),
+    needsBody: true,
+    security: needs(scope),
     answers: { 200: answer('Done.', ok) },
     refused: [400, 401, 403, 429, ...refused, ...OF_BODIES],
   })
@@ -244,69 +236,35 @@ const ADMIN: Json = {
 
 const PROBES: Json = {
   '/livez': {
-    get: operation({
-      ...{ id: 'livez', tag: 'server', summary: 'The process lives', refused: [] },
+    get: operation('livez', 'server', 'The process lives', {
       answers: { 200: answer('It does.', json(object({ live: { const: true } }))) },
+      refused: [],
     }),
   },
   '/readyz': {
-    get: operation({
-      ...{ id: 'readyz', tag: 'server', summary: 'Events are accepted, synced and visible', refused: [503] },
+    get: operation('readyz', 'server', 'Events are accepted, synced and visible', {
       answers: { 200: answer('They are.', json(object({ ready: { const: true } }))) },
+      refused: [503],
     }),
   },
   '/metrics': {
-    get: operation({
-      ...{ id: 'metrics', tag: 'server', summary: 'Metrics for Prometheus', security: [{}, { metrics: [] }] },
+    get: operation('metrics', 'server', 'Metrics for Prometheus', {
+      security: [{}, { metrics: [] }],
       answers: { 200: answer('The metrics.', { 'text/plain': text }) },
-      refused: [401, 403],
+      refused: [401, 403, 500, 503],
     }),
   },
   '/openapi.json': {
-    get: operation({
-      ...{ id: 'openapi', tag: 'server', summary: 'This document', refused: [400, 500, 503] },
+    get: operation('openapi', 'server', 'This document', {
       parameters: [ref('parameters', 'IfNoneMatch')],
       answers: {
         200: answer('The document.', json(anyObject), ['ETag']),
         304: emptyAnswer('It has not changed.', ['ETag']),
       },
+      refused: [400, 500, 503],
     }),
     options: preflight('mayReadOpenapi', 'server'),
   },
 }
 
-const FILE_TYPES = ['text/html', 'text/javascript', 'text/css', 'image/svg+xml']
-
-/** A page or a file of the console. The page finds out itself which one it shows. */
-function page(path: string, types: readonly string[]): Json {
-  const names = [...path.matchAll(/:(\w+)/g)].map(([, name]) => name)
-  const words = path.split(/\W+/).filter(word => word !== '')
-  return {
-    get: operation({
-      id: ['show', ...words.map(word => word[0]!.toUpperCase() + word.slice(1)), 'Page'].join(''),
-      ...{
-        tag: 'console',
-        summary: `The console: ${path}`,
-        text: '404 with `--console off`.',
-        refused: [404],
-      },
-      parameters: [
-        ...names.map(name => ({ name, in: 'path', required: true, schema: text })),
-        ref('parameters', 'IfNoneMatch'),
-      ],
-      answers: {
-        200: answer('The file.', Object.fromEntries(types.map(type => [type, text])), ['ETag']),
-        304: emptyAnswer('It has not changed.', ['ETag']),
-      },
-    }),
-  }
-}
-
-const CONSOLE: Json = Object.fromEntries(
-  [
-    ...PAGES.map(path => [path, FILE_TYPES.slice(0, 1)] as const),
-    ['/console/:file', FILE_TYPES.slice(1)] as const,
-  ].map(([path, types]) => [path.replaceAll(/:(\w+)/g, '{$1}'), page(path, types)]),
-)
-
-export const SERVER_PATHS: Json = { ...ACCESS, ...SESSIONS, ...ADMIN, ...PROBES, ...CONSOLE }
+export const SERVER_PATHS: Json = { ...ACCESS, ...SESSIONS, ...ADMIN, ...PROBES }

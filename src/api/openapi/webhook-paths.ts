@@ -1,19 +1,19 @@
 /** The paths of webhooks in the OpenAPI document: events, deletions and handshakes. */
 import { EVENTS_MAX } from '../../util/limits.ts'
-import { answer, contentOf, emptyAnswer, operation, type Refused } from './operation.ts'
+import { answer, emptyAnswer, operation, type Refused } from './operation.ts'
 import { anyObject, type Json, list, ref, schema, text } from './schema.ts'
 
 const OPEN_OR_BASIC: readonly Json[] = [{}, { webhook: [] }]
 const COUNTS = ['X-Events-Accepted', 'X-Events-Rejected']
 const EVENTS: Json = { anyOf: [schema('Event'), list(schema('Event'), { maxItems: EVENTS_MAX })] }
-const BODIES = contentOf({
+const BODIES = {
   'application/json': EVENTS,
   'application/x-ndjson': text,
   'application/cloudevents+json': EVENTS,
   'application/cloudevents-batch+json': EVENTS,
   'application/x-www-form-urlencoded': text,
   'text/plain': text,
-})
+}
 
 const STORED =
   'Each event that is reported as accepted is in the log, and the log is synced. Invalid events are reported in their places.'
@@ -30,8 +30,10 @@ function webhook(suffix: string, more: readonly Json[]): Json {
   const parameters = [ref('parameters', 'Webhook'), ...more]
   const stores = (id: string, summary: string, refused: readonly Refused[]) => {
     const content = { ...HANDSHAKE, 'application/json': { anyOf: [schema('EventAnswers'), anyObject] } }
-    return operation({
-      ...{ id: `${id}${suffix}`, tag: 'webhooks', summary, text: POST_TEXT, needsBody: true, body: BODIES },
+    return operation(`${id}${suffix}`, 'webhooks', summary, {
+      text: POST_TEXT,
+      body: BODIES,
+      needsBody: true,
       parameters: [...parameters, ...SETTINGS],
       security: OPEN_OR_BASIC,
       answers: {
@@ -49,15 +51,15 @@ function webhook(suffix: string, more: readonly Json[]): Json {
     summary: string,
     answers: Readonly<Record<number, Json>>,
     refused: Refused[],
-  ) => operation({ id: `${method}Webhook${suffix}`, tag: 'webhooks', summary, parameters, answers, refused })
+  ) => operation(`${method}Webhook${suffix}`, 'webhooks', summary, { parameters, answers, refused })
   return {
     post: stores('postEvents', 'Store events', REFUSED),
     put: stores('putEvents', 'Store events, as POST', [...REFUSED, 405]),
     patch: stores('patchEvents', 'Store events, as POST', [...REFUSED, 405]),
-    delete: operation({
-      ...{ id: `deleteRecords${suffix}`, tag: 'webhooks', summary: 'Delete records by key', needsBody: true },
+    delete: operation(`deleteRecords${suffix}`, 'webhooks', 'Delete records by key', {
       text: 'Each object holds the columns of the key, under the properties that the pool names. A missing record is no error.',
-      body: contentOf({ 'application/json': EVENTS, 'application/x-ndjson': text }),
+      body: { 'application/json': EVENTS, 'application/x-ndjson': text },
+      needsBody: true,
       parameters: [...parameters, ...SETTINGS],
       security: OPEN_OR_BASIC,
       answers: {
@@ -98,7 +100,10 @@ const SETTINGS = [
   ref('parameters', 'Encoding'),
 ]
 const SUBPATH: Json = {
-  ...{ name: 'path', in: 'path', required: true, schema: text },
+  name: 'path',
+  in: 'path',
+  required: true,
+  schema: text,
   description: 'Any path, also one with slashes.',
 }
 
