@@ -1,6 +1,6 @@
 /**
- * CORS: pages of any origin may call /graphql, /oauth2/token and /v1/query, because tokens, not
- * cookies, identify the caller.
+ * CORS: pages of any origin may call routes with `cors` and webhooks that accept BROWSER, because
+ * tokens, not cookies, identify the caller.
  */
 import type { Reply } from './api-types.ts'
 
@@ -9,16 +9,16 @@ export function preflightOf(methods: string): Reply {
   const headers = {
     'access-control-allow-origin': '*',
     'access-control-allow-methods': methods,
-    'access-control-allow-headers': 'authorization, content-type',
+    'access-control-allow-headers': 'authorization, content-type, if-none-match, x-request-id',
     'access-control-max-age': '86400',
   }
   return { status: 204, headers, body: '' }
 }
 
-/** Pages may read the counts of events, and when to try again. */
+/** Pages may read the counts of events, when to try again, the file's tag and the request's id. */
 export const CORS_HEADERS = {
   'access-control-allow-origin': '*',
-  'access-control-expose-headers': 'x-events-accepted, x-events-rejected, retry-after',
+  'access-control-expose-headers': 'x-events-accepted, x-events-rejected, retry-after, etag, x-request-id',
 }
 
 export function withCors(reply: Reply): Reply {

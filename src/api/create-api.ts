@@ -3,7 +3,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
-import { REQUEST_ID, requestIdOf } from '../util/request-id.ts'
 import { API_TIMES, type Api, type ApiDeps, type ApiOptions } from './api-types.ts'
 import { Control, controlRoutes, type Router } from './control.ts'
 import {
@@ -137,7 +136,7 @@ function dispatcher(
   }
   return (head, responder) => {
     const { path, framing } = head
-    responder.requestId = requestIdOf(head.header(REQUEST_ID))
+    responder.requestId = head.requestId
     if (typeof framing !== 'number') refuseHead(head, responder, framing)
     else if (framing === CHUNKED && !chunked) refuseHead(head, responder, NO_CHUNKS)
     else if (path.startsWith(INGEST) && !path.includes('/', INGEST.length) && path !== QUERY_PATH)
@@ -182,7 +181,7 @@ const NO_CHUNKS = refuse(
   'length_required',
   'this server takes no bodies in chunks, only a Content-Length',
 )
-const STOPPING = refuse(503, 'stopping', 'the server is stopping', { 'retry-after': '1' })
+const STOPPING = refuse(503, 'stopping', 'the server is stopping')
 
 function refuseHead(head: RequestHead, responder: Responder, refusal: Refusal): void {
   answerEarly(responder, problemReply(refusal), declaredBytesOf(head))

@@ -1,10 +1,12 @@
 /**
- * The routes beside ingest: GraphQL, tokens, CORS, health, metrics, unknown paths; credentials and
- * rates alone.
+ * The routes beside ingest: GraphQL, tokens, CORS, ids of requests, health, metrics, files, unknown
+ * paths; credentials and rates alone.
  */
 import { Agent } from 'node:http'
 import { expect, test } from 'vitest'
+import type { RequestHead } from '../../src/api/http/transport.ts'
 import { basicAuthMatches, RateLimit } from '../../src/api/ingest/admission.ts'
+import { answerFile, servedFile } from '../../src/api/served-file.ts'
 import { Unavailable } from '../../src/util/errors.ts'
 import { CONTROL_REQUESTS_MAX, GRAPHQL_BODY_BYTES_MAX } from '../../src/util/limits.ts'
 import { ask, head, Raw } from './client.ts'
@@ -43,13 +45,59 @@ test('a control body over its limit is 413, declared or not', async () => {
   }
 })
 
+test('pages of any origin may read the tag of a file, the id of a request, and when to try again', async () => {
+  const { headers } = await ask(api.port, '/graphql', { body: '{}' })
+  expect(String(headers['access-control-expose-headers']).split(', ')).toEqual([
+    'x-events-accepted',
+    'x-events-rejected',
+    'retry-after',
+    'etag',
+    'x-request-id',
+  ])
+})
+
+test.each([
+  ['an event', 'POST', '/v1/open', '{"id":"a"}', 200],
+  ['an unknown webhook', 'POST', '/v1/none', '', 404],
+  ['a page', 'GET', '/livez', '', 200],
+  ['the head of a page', 'HEAD', '/livez', '', 200],
+  ['a route', 'GET', '/v1/pools/a/arrow', '', 200],
+  ['a body in chunks', 'POST', '/graphql', 'chunks', 200],
+  ['a method that HTTP does not know', 'FOO', '/livez', '', 501],
+  ['a framing that is refused', 'GET', '/livez', 'chunks', 400],
+])(
+  '%s: the answer repeats the id of its request once, and none of several',
+  async (_, method, path, body, status) => {
+    const framing = body === 'chunks' ? 'Transfer-Encoding: chunked' : `Content-Length: ${body.length}`
+    for (const [ids, wanted] of [
+      [['req-1.a'], 'x-request-id: req-1.a'],
+      [['a', 'b'], undefined],
+      [['a', 'a'], undefined],
+      [['a b'], undefined],
+      [[], undefined],
+    ] as const) {
+      const raw = await Raw.open(api.port)
+      const lines = ids.map(id => `X-Request-Id: ${id}`)
+      raw.write(head(path, [...lines, framing], method) + (body === 'chunks' ? '0\r\n\r\n' : body))
+      await raw.until(({ received }) => received.includes('\r\n\r\n'))
+      const [top = ''] = raw.received.split('\r\n\r\n')
+      expect(top).toContain(`HTTP/1.1 ${status} `)
+      const found = top.split('\r\n').filter(line => /^x-request-id:/i.test(line))
+      expect([ids, found]).toEqual([ids, wanted === undefined ? [] : [wanted]])
+      raw.socket.destroy()
+    }
+  },
+)
+
 test('a preflight is answered, and other methods are 405', async () => {
   for (const path of ['/graphql', '/oauth2/token']) {
     const preflight = await ask(api.port, path, { method: 'OPTIONS', headers: { origin: 'http://x' } })
     expect([preflight.status, preflight.text]).toEqual([204, ''])
     expect(preflight.headers['access-control-allow-origin']).toBe('*')
     expect(preflight.headers['access-control-allow-methods']).toBe('POST, OPTIONS')
-    expect(preflight.headers['access-control-allow-headers']).toBe('authorization, content-type')
+    expect(preflight.headers['access-control-allow-headers']).toBe(
+      'authorization, content-type, if-none-match, x-request-id',
+    )
     for (const method of ['GET', 'PUT', 'HEAD']) {
       const answer = await ask(api.port, path, { method })
       expect([answer.status, answer.headers.allow]).toEqual([405, 'POST, OPTIONS'])
@@ -77,6 +125,57 @@ test('handlers that fail: 503 for Unavailable, 500 for any other error', async (
   expect([failed.status, failed.json.code]).toEqual([500, 'internal'])
   expect(failed.text).not.toContain('expected by this test')
   await broken.stop(1000)
+})
+
+test('metrics that cannot be read are 500, and the server goes on', async () => {
+  const metricsText = () => Promise.reject(new Error('expected by this test'))
+  const broken = await start(fake, {}, { metricsText })
+  const failed = await ask(broken.port, '/metrics', { method: 'GET' })
+  expect([failed.status, failed.json.code]).toEqual([500, 'internal'])
+  expect((await ask(broken.port, '/livez', { method: 'GET' })).status).toBe(200)
+  await broken.stop(1000)
+})
+
+test('a file is not sent again to a client that has the same form of it, and a 304 declares no length', async () => {
+  const file = servedFile(Buffer.from('x'.repeat(10_000)), { 'content-type': 'text/plain' })
+  const pages = [{ path: '/file', read: (of: RequestHead) => answerFile(file, name => of.header(name)) }]
+  const other = await start(fake, {}, { pages })
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const gzip = { 'accept-encoding': 'gzip' }
+  const get = async (known: string | undefined, more = {}, method = 'GET') => {
+    const headers = { ...more, ...(known === undefined ? {} : { 'if-none-match': known }) }
+    return await ask(other.port, '/file', { method, headers, agent })
+  }
+  const plain = String((await get(undefined)).headers.etag)
+  const zipped = String((await get(undefined, gzip)).headers.etag)
+  expect(zipped).not.toBe(plain)
+  for (const [known, more, status, etag] of [
+    [plain, {}, 304, plain],
+    [`"x", W/${plain}`, {}, 304, plain],
+    [zipped, gzip, 304, zipped],
+    ['*', {}, 304, plain],
+    [' * ', gzip, 304, zipped],
+    [zipped, {}, 200, plain],
+    [plain, gzip, 200, zipped],
+    ['"x", *', {}, 200, plain],
+  ] as const) {
+    const answer = await get(known, more)
+    expect([known, answer.status, answer.headers.etag]).toEqual([known, status, etag])
+    if (status === 304) {
+      const { 'content-length': length, 'transfer-encoding': coding, vary } = answer.headers
+      expect([known, answer.text, length, coding, vary]).toEqual([
+        known,
+        '',
+        undefined,
+        undefined,
+        'accept-encoding',
+      ])
+      const only = await get(known, more, 'HEAD')
+      expect([only.status, only.headers['content-length']]).toEqual([304, undefined])
+    }
+  }
+  agent.destroy()
+  await other.stop(1000)
 })
 
 test('control requests beyond the limit are 503; those of disconnected clients count until they end', async () => {

@@ -24,7 +24,7 @@ import { REQUEST_ID } from '../../util/request-id.ts'
 import type { Reply } from '../api-types.ts'
 import { problemReply, refuse } from '../problem.ts'
 import type { Connections } from './connections.ts'
-import { type DataHandler, headText, nothing, Responder } from './responder.ts'
+import { type DataHandler, hasLength, headText, nothing, Responder } from './responder.ts'
 import {
   beginsWithMethod,
   CHUNKED,
@@ -200,6 +200,7 @@ class NodeHead implements RequestHead {
   readonly path: string
   readonly query: string
   readonly framing: number | Refusal
+  readonly requestId: string
   readonly #request: IncomingMessage
 
   constructor(request: IncomingMessage) {
@@ -209,7 +210,12 @@ class NodeHead implements RequestHead {
     const at = target.indexOf('?')
     this.path = at < 0 ? target : target.slice(0, at)
     this.query = at < 0 ? '' : target.slice(at + 1)
-    this.framing = this.#framing()
+    const headers = new FramingHeaders()
+    const { rawHeaders } = request
+    for (let at = 0; at < rawHeaders.length; at += 2)
+      headers.take(rawHeaders[at]!.toLowerCase(), rawHeaders[at + 1]!)
+    this.framing = request.httpVersionMajor === 1 ? headers.framingOf(this.method) : BAD_VERSION
+    this.requestId = headers.requestId
   }
 
   header(name: string): string {
@@ -234,15 +240,6 @@ class NodeHead implements RequestHead {
 
   address(): string {
     return this.#request.socket.remoteAddress ?? '' // '': it disconnected
-  }
-
-  #framing(): number | Refusal {
-    if (this.#request.httpVersionMajor !== 1) return BAD_VERSION
-    const headers = new FramingHeaders()
-    const { rawHeaders } = this.#request
-    for (let at = 0; at < rawHeaders.length; at += 2)
-      headers.take(rawHeaders[at]!.toLowerCase(), rawHeaders[at + 1]!)
-    return headers.framingOf(this.method)
   }
 }
 
@@ -365,15 +362,10 @@ class NodeResponder extends Responder {
     const response = this.#response
     if (this.connections.stopping) response.shouldKeepAlive = false
     if (!response.shouldKeepAlive) this.#connection.isEnding = true
-    this.#setId()
-    response.writeHead(reply.status, headersOf(reply))
-    if (this.isHead || reply.status === 204) response.end()
+    response.writeHead(reply.status, this.#headersOf(reply))
+    if (this.isHead || !hasLength(reply.status)) response.end()
     else response.end(reply.body)
     this.#ended()
-  }
-
-  #setId(): void {
-    if (this.requestId !== '') this.#response.setHeader(REQUEST_ID, this.requestId)
   }
 
   sendAndDrain(reply: Reply): void {
@@ -385,8 +377,7 @@ class NodeResponder extends Responder {
     this.#read(nothing)
     this.resume()
     this.#response.shouldKeepAlive = false
-    this.#setId()
-    this.#response.writeHead(reply.status, headersOf(reply))
+    this.#response.writeHead(reply.status, this.#headersOf(reply))
     // NOTE: not end(), which closes the connection: a reset for a client that still sends.
     if (this.isHead || reply.body.length === 0) this.#response.flushHeaders()
     else this.#response.write(reply.body)
@@ -398,8 +389,7 @@ class NodeResponder extends Responder {
     const response = this.#response
     if (this.connections.stopping) response.shouldKeepAlive = false
     if (!response.shouldKeepAlive) this.#connection.isEnding = true
-    this.#setId()
-    response.writeHead(status, { ...headers })
+    response.writeHead(status, this.#listOf(headers))
     if (this.isHead) {
       response.end()
       this.finish(status)
@@ -450,6 +440,19 @@ class NodeResponder extends Responder {
     if (!this.isClosed || this.open || this.isDraining) this.gone()
   }
 
+  #headersOf(reply: Reply): string[] {
+    const list = this.#listOf(reply.headers)
+    if (hasLength(reply.status)) list.push('content-length', String(Buffer.byteLength(reply.body)))
+    return list
+  }
+
+  /** Headers as a list, which node:http takes fastest: without a header that was set before. */
+  #listOf(headers: Reply['headers']): string[] {
+    const list = this.requestId === '' ? [] : [REQUEST_ID, this.requestId]
+    for (const name in headers) list.push(name, headers[name]!)
+    return list
+  }
+
   /** Called when node:http has the whole answer: did the socket take all of it? */
   #ended(): void {
     const { socket } = this.#response
@@ -462,12 +465,4 @@ class NodeResponder extends Responder {
     } else this.isClosed = true
     this.#connection.goOn()
   }
-}
-
-/** Headers as a list, which node:http takes fastest. */
-function headersOf(reply: Reply): string[] {
-  const list: string[] = []
-  for (const name in reply.headers) list.push(name, reply.headers[name]!)
-  if (reply.status !== 204) list.push('content-length', String(Buffer.byteLength(reply.body)))
-  return list
 }

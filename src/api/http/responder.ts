@@ -30,6 +30,14 @@ export function headText(status: number, headers: Reply['headers'] = {}): string
   return text
 }
 
+/**
+ * True where an answer of this status declares the length of its body. A 204 has none, and that of
+ * a 304 would be the length of the answer that the client knows (RFC 9110, 8.6).
+ */
+export function hasLength(status: number): boolean {
+  return status !== 204 && status !== 304
+}
+
 export abstract class Responder {
   /** The name of the route, for the log; set by the router. */
   route = 'other'

@@ -25,7 +25,6 @@ const FILE_EXPORTS_PER_APPLICATION_MAX = 1
 
 type Kind = 'stream' | 'file'
 
-const RETRY = { 'retry-after': '1' }
 const BUSY: Readonly<Record<Kind, Readonly<Record<NoSlot, Reply>>>> = {
   stream: {
     all: busy('too many streams are under way'),
@@ -38,7 +37,7 @@ const BUSY: Readonly<Record<Kind, Readonly<Record<NoSlot, Reply>>>> = {
 }
 
 function busy(message: string): Reply {
-  return problemReply(refuse(503, 'busy', message, RETRY))
+  return problemReply(refuse(503, 'busy', message))
 }
 
 interface Missing {

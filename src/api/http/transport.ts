@@ -10,6 +10,7 @@
  */
 import { METHODS } from 'node:http'
 import { CannotRun, type Refusal } from '../../util/errors.ts'
+import { REQUEST_ID, requestIdOf } from '../../util/request-id.ts'
 import { refuse } from '../problem.ts'
 import type { Connections } from './connections.ts'
 import type { Responder } from './responder.ts'
@@ -25,6 +26,8 @@ export interface RequestHead {
   readonly query: string
   /** Bytes of the body (0: none), CHUNKED for a body in chunks, or the refusal of a bad framing. */
   readonly framing: number | Refusal
+  /** The request's own id (util/request-id.ts); "" without one. */
+  readonly requestId: string
   /** "" when there is none. The name is in lower case. */
   header(name: string): string
   headerCount(name: string): number
@@ -108,8 +111,13 @@ export function refuseMethod(method: string): Refusal | undefined {
   return METHOD.test(method) ? UNKNOWN_METHOD : MALFORMED
 }
 
-/** Takes each framing header, because a library's look-up returns only the first of a name. */
+/**
+ * Takes each header on the one walk over them, because a library's look-up returns only the first
+ * of a name. Of a request with several ids none counts.
+ */
 export class FramingHeaders {
+  #ids = 0
+  #id = ''
   #hosts = 0
   #lengths = 0
   #length = ''
@@ -127,6 +135,14 @@ export class FramingHeaders {
     } else if (name === 'host') this.#hosts += 1
     else if (name === 'expect' && value !== '' && value.toLowerCase() !== '100-continue')
       this.#isUnexpected = true
+    else if (name === REQUEST_ID) {
+      this.#ids += 1
+      this.#id = value
+    }
+  }
+
+  get requestId(): string {
+    return this.#ids === 1 ? requestIdOf(this.#id) : ''
   }
 
   /** Bytes of the body, CHUNKED, or the refusal. The method is in lower case. */

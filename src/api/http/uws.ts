@@ -9,7 +9,7 @@ import { REQUEST_ID } from '../../util/request-id.ts'
 import type { Reply } from '../api-types.ts'
 import type { UwsModule } from './choose-transport.ts'
 import type { Connections } from './connections.ts'
-import { type DataHandler, headText, nothing, Responder } from './responder.ts'
+import { type DataHandler, hasLength, headText, nothing, Responder } from './responder.ts'
 import {
   CHUNKED,
   cannotListen,
@@ -152,6 +152,7 @@ class UwsHead implements RequestHead {
   readonly method: string
   readonly path: string
   readonly framing: number | Refusal
+  readonly requestId: string
   readonly #response: HttpResponse
   readonly #request: HttpRequest
 
@@ -162,7 +163,13 @@ class UwsHead implements RequestHead {
     this.path = request.getUrl()
     this.#response = response
     this.#request = request
-    this.framing = refuseMethod(sent) ?? this.#framing()
+    const headers = new FramingHeaders()
+    // One call into C++ for all headers: 0.4 µs for six of them.
+    request.forEach((name, value) => {
+      headers.take(name, value)
+    })
+    this.framing = refuseMethod(sent) ?? headers.framingOf(this.method)
+    this.requestId = headers.requestId
   }
 
   get query(): string {
@@ -187,15 +194,6 @@ class UwsHead implements RequestHead {
 
   address(): string {
     return Buffer.from(this.#response.getRemoteAddressAsText()).toString('latin1')
-  }
-
-  /** Walks over all headers once: 0.4 µs for six headers. */
-  #framing(): number | Refusal {
-    const headers = new FramingHeaders()
-    this.#request.forEach((name, value) => {
-      headers.take(name, value)
-    })
-    return headers.framingOf(this.method)
   }
 }
 
@@ -250,15 +248,15 @@ export class UwsResponder extends Responder {
     const whole = this.connections.stopping || this.isHead || isEnded(reply.body)
     this.isClosed = whole
     this.#res.cork(() => {
-      this.#res.writeStatus(reply.head ?? headText(reply.status, reply.headers))
-      this.#writeId()
+      this.#res.writeStatus(this.#withId(reply.head ?? headText(reply.status, reply.headers)))
       if (whole) this.#end(reply)
       else this.#tryEnd(reply.body)
     })
   }
 
-  #writeId(): void {
-    if (this.requestId !== '') this.#res.writeHeader(REQUEST_ID, this.requestId)
+  /** @param head as headText() makes it */
+  #withId(head: string): string {
+    return this.requestId === '' ? head : `${head}\r\n${REQUEST_ID}: ${this.requestId}`
   }
 
   #isLast(reply: Reply): boolean {
@@ -284,8 +282,7 @@ export class UwsResponder extends Responder {
     this.onData(nothing)
     this.resume()
     this.#res.cork(() => {
-      this.#res.writeStatus(headText(reply.status, reply.headers))
-      this.#writeId()
+      this.#res.writeStatus(this.#withId(headText(reply.status, reply.headers)))
       this.#res.writeHeader('connection', 'close')
       this.#res.writeHeader('content-length', `${answerBytes + 2}\r\n\r\n${text}`)
     })
@@ -297,8 +294,7 @@ export class UwsResponder extends Responder {
     assert(!this.isChunked, 'only GET and HEAD are answered with a stream, and have no body in chunks')
     this.resume()
     this.#res.cork(() => {
-      this.#res.writeStatus(headText(status, headers))
-      this.#writeId()
+      this.#res.writeStatus(this.#withId(headText(status, headers)))
       if (this.isHead) this.#res.endWithoutBody()
     })
     if (!this.isHead) {
@@ -376,7 +372,7 @@ export class UwsResponder extends Responder {
 
   #end(reply: Reply): void {
     const res = this.#res
-    if (reply.status === 204) res.endWithoutBody()
+    if (!hasLength(reply.status)) res.endWithoutBody()
     else if (this.isHead) {
       // NOTE: in this release endWithoutBody(bytes) leaves the response pending, and the next
       // request of the connection closes it. Writing the header here avoids that.

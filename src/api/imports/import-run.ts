@@ -63,7 +63,6 @@ const COLUMNS_CHANGED = refuse(
   503,
   'columns_changed',
   "the pool's columns changed during the import: resume, and the next rows are read by the new columns",
-  { 'retry-after': '1' },
 )
 
 export class ImportRun {

@@ -69,7 +69,7 @@ export function admit(
   rate: RateLimit,
 ): Admission | Refusal | HeadHandshake {
   const { refuse: refused } = deps.health() // not `ready`: events are accepted while flushes fail
-  if (refused !== undefined) return refuse(503, refused.code, refused.message, RETRY_SOON)
+  if (refused !== undefined) return refuse(503, refused.code, refused.message)
   const target = targetOf(webhook, deps)
   if (target === undefined) return refuse(404, 'unknown_webhook', UNKNOWN_WEBHOOK)
   const cors = target.sender?.accept.has('BROWSER') === true
@@ -194,7 +194,6 @@ function anyHeader(reply: Reply): Reply {
 }
 
 const UNKNOWN_WEBHOOK = 'no webhook has this id: post to the webhookUrl of the data source'
-const RETRY_SOON = { 'retry-after': '1' }
 const CHALLENGE = { 'www-authenticate': 'Basic realm="weir"' }
 const RATE_MESSAGE = 'the pool is over its limit of events per second; retry later'
 /** 415 that says what came. @param accepts the encodings of the header Accept-Encoding */
