@@ -31,10 +31,12 @@ import { type PinDeps, parseTexts, pinSegments } from '../query/ask.ts'
 import { type Asker, copyRows, copyTo, nextExportFile, parquetTarget } from '../query/copy-rows.ts'
 import type { BadQuery } from '../query/expression/values.ts'
 import { csvLine } from '../query/plan/answer-table.ts'
+import type { RowPolicy } from '../query/plan/policy.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
 import { type Selection, type WrittenSelection, writeSelection } from '../query/selection.ts'
 import { wallMs } from '../util/clock.ts'
 import { isDiskError } from '../util/disk.ts'
+import type { Refusal } from '../util/errors.ts'
 import { EXPORT_PIECE_BYTES, ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
 import type { ControlRequest, ControlRoute, Reply, StreamAnswer } from './api-types.ts'
 import { accessTo, QUERY_SCOPE, type ReaderDeps, readerOf, selectionOf } from './pool-reader.ts'
@@ -72,7 +74,9 @@ export function exportRoutes(deps: ExportDeps): ControlRoute[] {
 }
 
 async function answerArrow(request: ControlRequest, deps: ExportDeps): Promise<Reply | StreamAnswer> {
-  const selected = await selectRows(request, deps, [])
+  const reader = await allowedReader(request, deps)
+  if ('status' in reader) return problemReply(reader)
+  const selected = await selectRows(request, reader, deps, [])
   if ('status' in selected) return selected
   const { columns } = selected.planned
   const framed = (batches: Chunks) => arrowStream(() => deps.exportThread.schema(columns), batches)
@@ -80,11 +84,13 @@ async function answerArrow(request: ControlRequest, deps: ExportDeps): Promise<R
 }
 
 async function answerFormat(request: ControlRequest, deps: ExportDeps): Promise<Reply | StreamAnswer> {
+  const reader = await allowedReader(request, deps)
+  if ('status' in reader) return problemReply(reader)
   const formats = new URLSearchParams(request.query).getAll('format')
   const [format = ''] = formats
   if (formats.length !== 1 || !Object.hasOwn(TYPES, format))
     return badParameter({ badRequest: `format: give one of ${Object.keys(TYPES).join(', ')}` })
-  const selected = await selectRows(request, deps, ['format'])
+  const selected = await selectRows(request, reader, deps, ['format'])
   if ('status' in selected) return selected
   const headers = headersOf(format as Format, selected)
   if (format === 'parquet')
@@ -112,22 +118,30 @@ interface SelectedRows {
   readonly gone: AbortSignal
 }
 
+type AllowedReader = Pick<SelectedRows, 'caller' | 'pool'> & { readonly policy: RowPolicy | null }
+
+/** The caller with what it may see of the pool; or 401, 403 or 404, before anything else. */
+async function allowedReader(request: ControlRequest, deps: ExportDeps): Promise<AllowedReader | Refusal> {
+  const reader = await readerOf(request, deps)
+  if ('status' in reader) return reader
+  const access = accessTo(reader.pool, reader.caller, deps.catalog.read)
+  return 'forbidden' in access
+    ? refuse(403, 'forbidden', access.forbidden)
+    : { ...reader, policy: access.policy }
+}
+
 /** Plans a selection, or refuses it. @param own parameters that are no part of the selection */
 async function selectRows(
   request: ControlRequest,
+  { caller, pool, policy }: AllowedReader,
   deps: ExportDeps,
   own: readonly string[],
 ): Promise<SelectedRows | Reply> {
-  const reader = await readerOf(request, deps)
-  if ('status' in reader) return problemReply(reader)
-  const { caller, pool } = reader
-  const access = accessTo(pool, caller, deps.catalog.read)
-  if ('forbidden' in access) return problemReply(refuse(403, 'forbidden', access.forbidden))
   const selection = selectionOf(request.query, SELECTION, own)
   if ('badRequest' in selection) return badParameter(selection)
   const schema = deps.catalog.read.currentSchema(pool)
   const planned = await writeSelection(
-    { schema, policy: access.policy },
+    { schema, policy },
     selection,
     texts => parseTexts(texts, deps.engine, caller.applicationId),
     wallMs(),

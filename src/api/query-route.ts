@@ -57,7 +57,11 @@ export function queryRoute(deps: QueryRouteDeps): ControlRoute {
 
 async function answer(request: ControlRequest, { graphql, arrow }: QueryRouteDeps): Promise<Reply> {
   const asked = readRequest(request)
-  if (typeof asked === 'string') return problemReply(refuse(400, 'bad_parameter', asked))
+  if (typeof asked === 'string') {
+    // GraphQL answers 400 to an empty body of a known caller. Others do not hear what is wrong.
+    const reply = await graphql({ ...request, body: new Uint8Array() })
+    return reply.status === 400 ? problemReply(refuse(400, 'bad_parameter', asked)) : refused(reply)
+  }
   const { name, input, format } = asked
   const query = `query ($input: ${QUERY_INPUTS[name]}!) { ${name}(input: $input) { __typename } }`
   let answered: Answered | undefined
@@ -139,5 +143,7 @@ function refused({ status, body, headers }: Awaited<ReturnType<Graphql>>): Reply
   const { message, extensions } = errors[0] ?? { message: 'Internal error', extensions: { code: 'INTERNAL' } }
   const { 'Content-Type': _, ...others } = headers
   const own = status === 200 ? (STATUS[extensions.code] ?? 500) : status
-  return problemReply(refuse(own, extensions.code.toLowerCase(), message, others))
+  const refusal = refuse(own, extensions.code.toLowerCase(), message, others)
+  // Another try reads the same damaged file.
+  return problemReply(extensions.code === 'SEGMENT_DAMAGED' ? { ...refusal, retryable: false } : refusal)
 }

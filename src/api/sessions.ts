@@ -171,8 +171,15 @@ export class Sessions {
   }
 }
 
-const SIGNED_OUT = refuse(401, 'signed_out', 'there is no such session, or it has ended: sign in')
-const CODE_USED = refuse(401, 'code_used', 'this link was used, or its five minutes are over: sign in')
+/** A 401 names a scheme (RFC 9110, 11.6.1). With Basic a browser would ask for a password. */
+const CHALLENGE = { 'www-authenticate': 'Cookie realm="weir"' }
+const SIGNED_OUT = refuse(401, 'signed_out', 'there is no such session, or it has ended: sign in', CHALLENGE)
+const CODE_USED = refuse(
+  401,
+  'code_used',
+  'this link was used, or its five minutes are over: sign in',
+  CHALLENGE,
+)
 const OTHER_ORIGIN = refuse(403, 'other_origin', 'a page of another origin may not use sessions')
 const NOT_JSON = refuse(415, 'unsupported_media_type', 'the content type must be application/json')
 

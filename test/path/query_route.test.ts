@@ -2,6 +2,8 @@
 import { readFileSync } from 'node:fs'
 import { RecordBatchReader, tableFromIPC, Vector } from 'apache-arrow'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { ControlRequest, Reply } from '../../src/api/api-types.ts'
+import { queryRoute } from '../../src/api/query-route.ts'
 import { QUANTILES_MAX } from '../../src/util/limits.ts'
 import {
   fetchToken,
@@ -496,4 +498,35 @@ describe('is refused, as the API refuses it', () => {
     const other = await fetchToken(server.base, server.dataDir, 'metric:query')
     expect((await post({ counter }, '', `Bearer ${other}`)).status).toBe(403)
   })
+})
+
+test.each([
+  ['GET', '/v1/query?format=xml'],
+  ['GET', '/v1/query?sql=SELECT%201&color=red'],
+  ['GET', '/v1/pools/parcels/export?format=xml'],
+  ['POST', '/v1/pools/parcels/import?format=xml'],
+])('%s %s: only a known caller hears what is wrong', async (method, path) => {
+  const ask = (authorization: string) =>
+    fetch(`${server.base}${path}`, {
+      method,
+      headers: { authorization },
+      ...(method === 'POST' ? { body: 'x' } : {}),
+    })
+  const unknown = await ask('Bearer x')
+  expect([unknown.status, unknown.headers.get('www-authenticate')]).toEqual([401, 'Bearer realm="weir"'])
+  expect((await ask(`Bearer ${token}`)).status).toBe(400)
+})
+
+test.each([
+  ['SEGMENT_DAMAGED', 500, false, undefined],
+  ['INTERNAL', 500, true, undefined],
+  ['UNAVAILABLE', 503, true, '1'],
+])('%s of GraphQL is %i, retryable: %s', async (code, status, retryable, retryAfter) => {
+  const errors = [{ message: 'expected by this test', extensions: { code } }]
+  const graphql = async () => ({ status: 200, headers: {}, body: JSON.stringify({ errors }) })
+  const { handle } = queryRoute({ graphql, arrow: () => Promise.reject(new Error('it is not asked')) })
+  const request = { query: 'sql=SELECT%201', body: new Uint8Array(), address: '', authorization: '' }
+  const reply = (await handle(request as unknown as ControlRequest)) as Reply
+  expect(JSON.parse(`${reply.body}`)).toMatchObject({ status, code: code.toLowerCase(), retryable })
+  expect(reply.headers?.['retry-after']).toBe(retryAfter)
 })

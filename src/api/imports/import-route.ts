@@ -50,11 +50,19 @@ const CANCELLED = refuse(409, 'cancelled', 'the import was cancelled')
 const BUILT_IN = refuse(400, 'built_in_pool', 'the server alone writes the Data Pool of rejected events')
 const FORBIDDEN = refuse(403, 'forbidden', 'the scope data_pool:write or admin is needed')
 
-interface Head extends ImportRequest {
+interface Head {
+  /** A refusal is for a caller that may import. */
+  readonly asked: ImportRequest | Refusal
   readonly authorization: string
   readonly address: string
   readonly pool: string
   readonly declaredBytes: number
+}
+
+interface Admitted {
+  readonly asked: ImportRequest
+  readonly caller: Identity
+  readonly pool: Pool
 }
 
 export class Imports {
@@ -136,10 +144,8 @@ export class Imports {
     if (this.#connections.stopping) return STOPPING
     if (parameters === undefined) return BAD_PATH
     if (this.#beginning >= UPLOADS_BEGINNING_MAX) return BUSY
-    const asked = readImportRequest(head)
-    if ('status' in asked) return asked
     return {
-      ...asked,
+      asked: readImportRequest(head),
       authorization: head.header('authorization'),
       address: head.address(),
       pool: parameters[0] ?? '',
@@ -161,27 +167,24 @@ export class Imports {
   }
 
   async #admit(
-    { authorization, address, pool: name }: Head,
+    { asked, authorization, address, pool: name }: Head,
     body: UploadBody,
-  ): Promise<{ readonly caller: Identity; readonly pool: Pool } | Refusal> {
+  ): Promise<Admitted | Refusal> {
     const { imports, health } = this.#deps
     const caller = await imports.verify(authorization, address)
     if ('status' in caller) return caller
     if (!mayImport(caller)) return FORBIDDEN
+    if ('status' in asked) return asked
     const pool = imports.catalog.read.pools.find(name)
     if (pool === undefined) return unknownPool(name)
     if (pool.builtIn !== undefined) return BUILT_IN
     const { refuse: refused } = health()
-    if (refused !== undefined) return refuse(503, refused.code, refused.message, { 'retry-after': '1' })
+    if (refused !== undefined) return refuse(503, refused.code, refused.message)
     if (body.whyEnded !== undefined) return body.whyEnded
-    return { caller, pool }
+    return { asked, caller, pool }
   }
 
-  async #import(
-    head: Head,
-    body: UploadBody,
-    { caller, pool }: { readonly caller: Identity; readonly pool: Pool },
-  ): Promise<Reply> {
+  async #import(head: Head, body: UploadBody, { asked, caller, pool }: Admitted): Promise<Reply> {
     // The slot is taken before anything is awaited.
     const leave = this.#slots.take({
       applicationId: caller.applicationId,
@@ -189,7 +192,8 @@ export class Imports {
     })
     if (typeof leave === 'string') return this.#refused(leave === 'own' ? OWN_BUSY : BUSY)
     const { catalog, temporaryFolder } = this.#deps.imports
-    const { format, encoding, label, skipRows, errorsMax, declaredBytes } = head
+    const { format, encoding, label, skipRows, errorsMax } = asked
+    const { declaredBytes } = head
     const bytes = declaredBytes < 0 ? null : declaredBytes
     const spoolFile = importFile(temporaryFolder, ++this.#begun)
     const { columns, version: schemaVersion } = catalog.read.currentSchema(pool)

@@ -187,8 +187,12 @@ function earlyAnswer(early: EarlyAnswer): Answer {
   if ('contentType' in early)
     return { reply: handshakeReply(early), accepted: 0, rejected: 0, rejectedBy: NONE }
   const { status, code, message } = early
-  return answerRefusal({ ...refuse(status, code, message), headers: rejectedHeaders(0), events: [] })
+  const headers = { ...rejectedHeaders(0), ...(status === 401 ? CHALLENGE : {}) }
+  return answerRefusal({ ...refuse(status, code, message), headers, events: [] })
 }
+
+/** A 401 names a scheme (RFC 9110, 11.6.1). None is registered for the signatures of senders. */
+const CHALLENGE = { 'www-authenticate': 'Signature realm="weir"' }
 
 export function answerRefusal(refusal: Refusal, rejectedBy = NONE): Answer {
   let rejected = 0

@@ -7,6 +7,7 @@
  * Pins are released however the backup ends. A backup with damaged segments is kept, and
  * still ends with an error.
  */
+import { refuse } from '../../api/problem.ts'
 import type { Catalog } from '../../catalog/catalog.ts'
 import type { Pools } from '../../database/pools.ts'
 import type { Commit } from '../../log/commit-log.ts'
@@ -19,6 +20,11 @@ import { type BackupSummary, damagedText } from './backup-format.ts'
 import type { BackupCalls, BackupEvents, BackupThreadData } from './backup-thread.ts'
 import type { CopyProgress } from './copy-file.ts'
 import type { BackupPool, BackupState } from './write-backup.ts'
+
+const RUNNING: Refusal = {
+  ...refuse(409, 'backup_running', 'another backup is running: try again when it has ended'),
+  retryable: true,
+}
 
 /** Time for the flushes before a backup. Rows that are not flushed then are copied from the log. */
 const BACKUP_FLUSH_MS_MAX = 30_000
@@ -72,9 +78,8 @@ export class Backups {
    * be used.
    */
   async begin(data: BackupThreadData): Promise<Backup | Refusal> {
-    if (this.#stopped) return refusal(503, 'stopping', 'the server is stopping')
-    if (this.#running !== undefined)
-      return refusal(409, 'backup_running', 'another backup is running: try again when it has ended')
+    if (this.#stopped) return refuse(503, 'stopping', 'the server is stopping')
+    if (this.#running !== undefined) return RUNNING
     const backup = new Backup(data, this.#of)
     this.#running = backup
     void backup.ended.finally(() => {
@@ -83,7 +88,7 @@ export class Backups {
     const why = await backup.begin()
     if (why === undefined) return backup
     await backup.ended // so that the next call does not find this backup running
-    return refusal(400, 'bad_folder', why)
+    return refuse(400, 'bad_folder', why)
   }
 
   /** Cancels the running backup and starts no other. Resolves when its thread has ended. */
@@ -229,8 +234,4 @@ function codeOf(error: unknown): string {
   if (error instanceof Unavailable) return error.code
   const { name } = error as Error
   return name === 'SegmentDamaged' ? 'segment_damaged' : name === 'Damaged' ? 'damaged' : 'internal'
-}
-
-function refusal(status: number, code: string, message: string): Refusal {
-  return { status, code, message, retryable: status !== 400 }
 }
