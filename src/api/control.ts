@@ -257,7 +257,7 @@ export class Control {
       }
       reply = answer
     } catch (error) {
-      reply = problemReply(refusalOfError(error, responder.name))
+      reply = problemReply(refusalOfError(error, responder.route, responder.requestId))
     }
     responder.send(cors ? withCors(reply) : reply)
   }

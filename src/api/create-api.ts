@@ -168,7 +168,10 @@ function answerHandshake(
   else
     store().then(
       () => answerEarly(responder, reply, declaredBytes),
-      error => answerEarly(responder, problemReply(refusalOfError(error, 'handshake')), declaredBytes),
+      error => {
+        const refusal = refusalOfError(error, 'handshake', responder.requestId)
+        answerEarly(responder, problemReply(refusal), declaredBytes)
+      },
     )
 }
 

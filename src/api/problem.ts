@@ -4,6 +4,7 @@
  */
 import { STATUS_CODES } from 'node:http'
 import { AccessEnded, BodyBroken, type Refusal, SegmentDamaged, Unavailable } from '../util/errors.ts'
+import { inLog } from '../util/request-id.ts'
 import { fail } from '../util/say.ts'
 import type { Reply } from './api-types.ts'
 import { shown } from './parameters.ts'
@@ -56,8 +57,12 @@ export function problemFields(refusal: Refusal) {
   }
 }
 
-/** Words an error for the client. An error of the server also goes to standard error. */
-export function refusalOfError(error: unknown, where: string): Refusal {
+/**
+ * Words an error for the client. An error of the server also goes to standard error.
+ * @param where the route or the part of the server
+ * @param requestId of the request, or those of joinRequestIds
+ */
+export function refusalOfError(error: unknown, where: string, requestId = ''): Refusal {
   if (error instanceof Unavailable && error.code === 'too_much_work')
     return refuse(400, error.code, error.message)
   if (error instanceof Unavailable) return refuse(503, error.code, error.message)
@@ -65,6 +70,7 @@ export function refusalOfError(error: unknown, where: string): Refusal {
   if (error instanceof AccessEnded) return error.refusal
   if (error instanceof SegmentDamaged)
     return { ...refuse(500, 'segment_damaged', error.messageForClient), retryable: false }
-  fail(`${where}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+  fail(`${where}${inLog(requestId)}: ${text}`, requestId)
   return refuse(500, 'internal', 'the server failed; its log has the error')
 }

@@ -24,6 +24,7 @@ import { type TailDeps, type TailStep, tailStep } from '../query/tail.ts'
 import { monotonicMs, wallMs } from '../util/clock.ts'
 import { type Refusal, Unavailable } from '../util/errors.ts'
 import { KiB, ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
+import { joinRequestIds } from '../util/request-id.ts'
 import type { ControlRequest, ControlRoute, OpenAnswer, Reply } from './api-types.ts'
 import type { Responder } from './http/responder.ts'
 import { StreamAhead } from './http/stream.ts'
@@ -106,7 +107,7 @@ class Tails {
       )
     const poller = this.#pollerOf(pool, selection, caller)
     // So that a reader gets what comes from now on, and nothing older.
-    const refused = await poller.join(caller)
+    const refused = await poller.join(request, caller)
     if (refused !== undefined) return problemReply(refused)
     return { open: responder => poller.add(new Reader(responder, caller)) }
   }
@@ -141,8 +142,8 @@ class Poller {
   readonly #onOver: () => void
   readonly #readers = new Set<Reader>()
   readonly #gone = new AbortController()
-  /** Readers that join: the poller goes on for them. */
-  #joining = 0
+  /** Requests of readers that join: the poller goes on for them. */
+  readonly #joining = new Set<ControlRequest>()
   #sequence: number | undefined
   #running: Promise<Refusal | undefined> = Promise.resolve(undefined)
   /** A step that has not begun. It serves all who ask before it begins. */
@@ -158,19 +159,19 @@ class Poller {
   }
 
   get size(): number {
-    return this.#readers.size + this.#joining
+    return this.#readers.size + this.#joining.size
   }
 
   /** Resolves after a step, with a refusal where the caller may not read what it asks for. */
-  async join(caller: Identity): Promise<Refusal | undefined> {
-    this.#joining += 1
+  async join(request: ControlRequest, caller: Identity): Promise<Refusal | undefined> {
+    this.#joining.add(request)
     try {
       caller.verifyAgain(QUERY_SCOPE)
       return await this.#run()
     } catch (error) {
-      return refusalOfError(error, 'tail')
+      return refusalOfError(error, 'tail', request.requestId)
     } finally {
-      this.#joining -= 1
+      this.#joining.delete(request)
       if (this.size === 0) setImmediate(() => this.#leave(undefined))
     }
   }
@@ -236,7 +237,8 @@ class Poller {
       refused = await this.#step()
     } catch (error) {
       if (error instanceof Unavailable) throw error
-      refused = refusalOfError(error, 'tail')
+      const asking = [...this.#joining, ...this.#readers]
+      refused = refusalOfError(error, 'tail', joinRequestIds(asking.map(one => one.requestId)))
     }
     if (refused !== undefined) this.end({ code: refused.code, message: refused.message })
     return refused
@@ -307,6 +309,10 @@ class Reader {
     this.#ahead = new StreamAhead(responder)
   }
 
+  get requestId(): string {
+    return this.#responder.requestId
+  }
+
   /** Sends the head; false where the client is gone. */
   begin(onGone: () => void): boolean {
     const { onGone: before } = this.#responder
@@ -331,7 +337,7 @@ class Reader {
     try {
       this.caller.verifyAgain(QUERY_SCOPE)
     } catch (error) {
-      const { code, message } = refusalOfError(error, 'tail')
+      const { code, message } = refusalOfError(error, 'tail', this.requestId)
       this.end({ code, message })
       return false
     }

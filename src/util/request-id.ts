@@ -5,7 +5,7 @@
 
 export const REQUEST_ID = 'x-request-id'
 
-/** Those of UUIDs, ULIDs and traces: no log, terminal or header takes them for anything else. */
+/** UUIDs, ULIDs and trace ids have these characters, which need no escape in a log or a header. */
 const KNOWN = /^[0-9A-Za-z._~:/+=-]{1,128}$/
 
 /** @param given the header's value @returns "" where there is none, or none that is taken */
@@ -13,7 +13,18 @@ export function requestIdOf(given: string): string {
   return given !== '' && KNOWN.test(given) ? given : ''
 }
 
-/** As a part of a line of the log. */
+/** Ids that one line of the log names, 4 KiB at most: as many small bodies gather for one task. */
+const REQUEST_IDS_LOGGED_MAX = 32
+
+/** The ids of requests that failed together, as one text. "" stands for a request without one. */
+export function joinRequestIds(requestIds: readonly string[]): string {
+  const known = [...new Set(requestIds)].filter(id => id !== '')
+  const more = known.length - REQUEST_IDS_LOGGED_MAX
+  const named = known.slice(0, REQUEST_IDS_LOGGED_MAX).join(', ')
+  return more > 0 ? `${named} and ${more} more` : named
+}
+
+/** An id, or those of joinRequestIds, as a part of a line of the log. */
 export function inLog(requestId: string): string {
   return requestId === '' ? '' : ` (request ${requestId})`
 }

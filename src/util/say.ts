@@ -12,8 +12,10 @@ function write(stream: NodeJS.WriteStream, line: string): void {
   stream.write(`${line}\n`, error => {
     const count = lost.get(stream) ?? 0
     if (error) lost.set(stream, count + 1)
-    else if (lost.delete(stream))
-      write(stream, `weir: lines before this one that could not be written: ${count}`)
+    else if (lost.delete(stream)) {
+      const message = `lines before this one that could not be written: ${count}`
+      log(stream, 'error', message, `weir: ${message}`)
+    }
   })
 }
 
@@ -28,7 +30,7 @@ type LogLevel = (typeof LOG_LEVELS)[number]
 
 /** How lines of operation are written, and which. Results of commands have no level. */
 export interface LogSettings {
-  /** `json`: one object a line, with `time`, `level` and `message`. */
+  /** `json`: one object a line, with `time`, `level`, `message`, and `requestId` where it has one. */
   readonly format: 'text' | 'json'
   /** Lines of this level and of more urgent ones are written. */
   readonly level: LogLevel
@@ -50,30 +52,43 @@ function isWritten(level: LogLevel): boolean {
 }
 
 /** @param text the line in the format `text` */
-function log(stream: NodeJS.WriteStream, level: LogLevel, message: string, text: string): void {
+function log(
+  stream: NodeJS.WriteStream,
+  level: LogLevel,
+  message: string,
+  text: string,
+  requestId = '',
+): void {
   if (!isWritten(level)) return
-  const time = new Date().toISOString()
-  write(stream, settings.format === 'json' ? JSON.stringify({ time, level, message }) : text)
+  const entry = { time: new Date().toISOString(), level, message, ...(requestId !== '' && { requestId }) }
+  write(stream, settings.format === 'json' ? JSON.stringify(entry) : text)
 }
 
-/** What the server begins with, on standard output. */
+/** A line at the start of the server, on standard output. */
 export function announce(message: string): void {
   log(process.stdout, 'info', message, `weir: ${message}`)
 }
 
-/** What goes as it should, on standard error with the time. */
+/** Something that is expected, on standard error with the time. */
 export function inform(message: string): void {
   log(process.stderr, 'info', message, withTime(message))
 }
 
-/** What an operator may have to look at, on standard error with the time. Nothing is lost. */
+/**
+ * A condition that an operator may have to look at, on standard error with the time. Nothing is
+ * lost, and nothing is refused for longer than a retry.
+ */
 export function warn(message: string): void {
   log(process.stderr, 'warn', message, withTime(message))
 }
 
-/** What somebody must look at, on standard error with the time. */
-export function fail(message: string): void {
-  log(process.stderr, 'error', message, withTime(message))
+/**
+ * A failure that somebody must look at, on standard error with the time: requests are refused, data
+ * is missing, or work has stopped.
+ * @param requestId of the request that it is about, which `message` names too
+ */
+export function fail(message: string, requestId = ''): void {
+  log(process.stderr, 'error', message, withTime(message), requestId)
 }
 
 function withTime(message: string): string {

@@ -113,7 +113,7 @@ function codeAndMessage(
   const code = codeOf(cause)
   if (cause instanceof SegmentDamaged) return { code, message: cause.messageForClient }
   if (code !== 'INTERNAL') return { code, message }
-  fail(`graphql${inLog(requestId)}: ${cause.stack ?? cause.message}`)
+  fail(`graphql${inLog(requestId)}: ${cause.stack ?? cause.message}`, requestId)
   return { code, message: 'Internal error' }
 }
 

@@ -19,7 +19,7 @@
 import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { KiB, MiB, STREAM_IDLE_MS } from '../../util/limits.ts'
-import { warn } from '../../util/say.ts'
+import { fail, warn } from '../../util/say.ts'
 import type { ApiTimes, StreamAnswer, StreamReply } from '../api-types.ts'
 import { problemReply, refusalOfError } from '../problem.ts'
 import type { Responder } from './responder.ts'
@@ -123,7 +123,7 @@ export class Streams {
     try {
       next = await source.next()
     } catch (error) {
-      responder.send(problemReply(refusalOfError(error, responder.name)))
+      responder.send(problemReply(refusalOfError(error, responder.route, responder.requestId)))
       return
     }
     if (!responder.open || responder.beginChunks(status, headers)) return
@@ -132,7 +132,8 @@ export class Streams {
       if (await ahead.flushed()) responder.endChunks(status)
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error)
-      if (responder.open) warn(`${responder.name}: a stream ended early, its client sees no end mark: ${why}`)
+      const message = `${responder.name}: a stream ended early, its client sees no end mark: ${why}`
+      if (responder.open) fail(message, responder.requestId)
       responder.close()
     }
   }

@@ -53,6 +53,7 @@ const FORBIDDEN = refuse(403, 'forbidden', 'the scope data_pool:write or admin i
 interface Head {
   /** A refusal is for a caller that may import. */
   readonly asked: ImportRequest | Refusal
+  readonly requestId: string
   readonly authorization: string
   readonly address: string
   readonly pool: string
@@ -146,6 +147,7 @@ export class Imports {
     if (this.#beginning >= UPLOADS_BEGINNING_MAX) return BUSY
     return {
       asked: readImportRequest(head),
+      requestId: head.requestId,
       authorization: head.header('authorization'),
       address: head.address(),
       pool: parameters[0] ?? '',
@@ -161,7 +163,7 @@ export class Imports {
       })
       reply = 'status' in admitted ? this.#refused(admitted) : await this.#import(head, body, admitted)
     } catch (error) {
-      reply = this.#refused(refusalOfError(error, 'import'))
+      reply = this.#refused(refusalOfError(error, 'import', head.requestId))
     }
     answerEarly(responder, reply, head.declaredBytes)
   }
@@ -193,12 +195,23 @@ export class Imports {
     if (typeof leave === 'string') return this.#refused(leave === 'own' ? OWN_BUSY : BUSY)
     const { catalog, temporaryFolder } = this.#deps.imports
     const { format, encoding, label, skipRows, errorsMax } = asked
-    const { declaredBytes } = head
+    const { requestId, declaredBytes } = head
     const bytes = declaredBytes < 0 ? null : declaredBytes
     const spoolFile = importFile(temporaryFolder, ++this.#begun)
     const { columns, version: schemaVersion } = catalog.read.currentSchema(pool)
     const run = this.#makeRun({
-      ...{ format, encoding, skipRows, errorsMax, spoolFile, caller, body, columns, schemaVersion },
+      ...{
+        requestId,
+        format,
+        encoding,
+        skipRows,
+        errorsMax,
+        spoolFile,
+        caller,
+        body,
+        columns,
+        schemaVersion,
+      },
       webhookId: must(catalog.read.webhookIdOf(pool), 'the webhook of a pool'),
     })
     try {

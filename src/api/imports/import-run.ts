@@ -53,6 +53,7 @@ export interface RunOptions extends ImportOptions {
   /** The version of the pool's schema that has `columns`. */
   readonly schemaVersion: number
   readonly caller: Identity
+  readonly requestId: string
   readonly body: UploadBody
 }
 
@@ -93,7 +94,10 @@ export class ImportRun {
     try {
       await this.#batches()
     } catch (error) {
-      this.#failure ??= error instanceof UploadEnded ? error.refusal : refusalOfError(error, 'import')
+      this.#failure ??=
+        error instanceof UploadEnded
+          ? error.refusal
+          : refusalOfError(error, 'import', this.#options.requestId)
     }
     await this.#counted
     return this.#failure
@@ -205,7 +209,8 @@ export class ImportRun {
     const answered = new Promise<Answer>(resolve => {
       onAnswered = resolve
     })
-    this.#deps.ingest.submit(target, body, { sequenced: onSequenced, answered: onAnswered })
+    const { requestId } = this.#options
+    this.#deps.ingest.submit(target, body, { requestId, sequenced: onSequenced, answered: onAnswered })
     return { sequenced, answered }
   }
 

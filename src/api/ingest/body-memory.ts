@@ -50,12 +50,17 @@ type RequestState = 'new' | 'waiting' | 'placed' | 'ready' | 'over'
 
 const NO_BYTES = new Uint8Array(0)
 
-export type BodySocket = Pick<Responder, 'bodyRead' | 'pause' | 'resume' | 'waitOn' | 'send' | 'sendAndDrain'>
+export type BodySocket = Pick<
+  Responder,
+  'bodyRead' | 'requestId' | 'pause' | 'resume' | 'waitOn' | 'send' | 'sendAndDrain'
+>
 
 /** Takes the outcome of a batch of an import, a request without a client (import-run.ts). */
 export interface BatchSink {
   /** Rows of the server's own, which nobody sent: no metric of received events counts them. */
   readonly isOwn?: true
+  /** The id of the import's request; absent for requests of the server's own. */
+  readonly requestId?: string
   /** Called when a batch that is given from now on comes after this one. @param version it has */
   sequenced(version: number): void
   answered(answer: Answer): void
@@ -94,6 +99,11 @@ export class IngestRequest {
     this.admission = admission
     this.responder = responder
     this.sink = sink
+  }
+
+  /** The id of the client's request, for the log; "" without one. */
+  get requestId(): string {
+    return this.sink?.requestId ?? this.responder.requestId
   }
 }
 

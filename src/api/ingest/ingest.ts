@@ -25,6 +25,7 @@ import {
   PARSE_TASK_GATHERED_BYTES,
   PARSE_TASK_GATHERED_REQUESTS,
 } from '../../util/limits.ts'
+import { joinRequestIds } from '../../util/request-id.ts'
 import type { ApiDeps, ApiTimes, IngestTarget } from '../api-types.ts'
 import { CORS_HEADERS, withCors } from '../cors.ts'
 import { answerEarly, nothing, type Responder } from '../http/responder.ts'
@@ -62,6 +63,7 @@ const NO_CONTEXT = new Uint8Array(0)
 /** The socket of a batch, whose body is complete. */
 const NO_SOCKET: BodySocket = {
   bodyRead: true,
+  requestId: '',
   pause: nothing,
   resume: nothing,
   waitOn: nothing,
@@ -290,7 +292,8 @@ export class Ingest {
       }
       await this.#answer(batch, result, answered, live)
     } catch (error) {
-      const answer = refusedUnread(refusalOfError(error, 'ingest'))
+      const ids = joinRequestIds(batch.requests.map(request => request.requestId))
+      const answer = refusedUnread(refusalOfError(error, 'ingest', ids))
       for (const [row, request] of batch.requests.entries())
         if (answered[row] === 0) this.#send(request, answer)
     }
