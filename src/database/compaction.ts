@@ -50,7 +50,7 @@ export async function sweepThenCompact(
     pools.compaction.neverStarts()
     // An unnamed file may replace segments that are still there, so no merge may run beside it.
     const { message } = error as Error
-    warn(
+    fail(
       `the sweep of old files failed; compaction, retention and jobs pause until the next start: ${message}`,
     )
   }
@@ -76,6 +76,6 @@ function leaveDamagedAlone(catalog: Catalog, pools: Pools, files: readonly strin
     const pool = catalog.pool(id)
     if (pool === undefined) continue
     pools.leaveAlone(pool.number)
-    warn(`pool ${id} is not compacted: stop Weir and run "weir repair"`)
+    fail(`pool ${id} is not compacted: stop Weir and run "weir repair"`)
   }
 }

@@ -132,7 +132,7 @@ export class Pools {
       syncLog: async () => (await this.#logOpened).syncAll(),
       logBytes: () => this.#logBytes,
       onCommitted: flushes => this.#committed(flushes),
-      onFailed: (pool, error) => warn(`a flush of pool ${pool} failed and is tried again: ${error.message}`),
+      onFailed: (pool, error) => fail(`a flush of pool ${pool} failed and is tried again: ${error.message}`),
       onFatal,
       onFreed: entries => {
         for (const { batch } of entries) options.batchBuffers.give(batch)
@@ -171,6 +171,7 @@ export class Pools {
         if (damaged !== undefined) checks.setDamaged(damaged.meta, error)
       },
       onFatal,
+      fail,
       warn,
     })
   }

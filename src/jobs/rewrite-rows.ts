@@ -35,7 +35,7 @@ import { SegmentDamaged, SegmentsDisagree, Unavailable } from '../util/errors.ts
 import { crashPoint } from '../util/fault-injection.ts'
 import { EXPORT_COPY_MS_MAX } from '../util/limits.ts'
 import { rowChangesFile } from '../util/paths.ts'
-import { warn } from '../util/say.ts'
+import { fail, warn } from '../util/say.ts'
 import type { JobRunner } from './run-jobs.ts'
 
 /** Times in a row that the query process may fail a job, which then FAILED. */
@@ -274,7 +274,7 @@ function plan(
  */
 function rejectTyped(error: Error): never {
   if (error.name !== 'Error') throw error
-  warn(`a job cannot read its rows: ${error.stack}`)
+  fail(`a job cannot read its rows: ${error.stack}`)
   throw new Unavailable('query_failed', error.message)
 }
 

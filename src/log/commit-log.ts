@@ -325,7 +325,7 @@ export class Commit {
   }
 
   #spareRefused(reason: string): void {
-    if (this.#noSpare === undefined) warn(`no new log file can be made, the next try follows: ${reason}`)
+    if (this.#noSpare === undefined) fail(`no new log file can be made, the next try follows: ${reason}`)
     this.#noSpare = reason
     this.#updateDiskFull()
   }
@@ -333,7 +333,7 @@ export class Commit {
   #groupRefused({ noRoom, rolled }: NoRoom): void {
     if (this.#refuseIfPoisoned()) return
     if (this.#noRoom === undefined)
-      warn(`the log has no room, requests get 503 disk_full; the next try follows in a second: ${noRoom}`)
+      fail(`the log has no room, requests get 503 disk_full; the next try follows in a second: ${noRoom}`)
     this.#noRoom = noRoom
     this.#parked = true
     this.#rolled(rolled)

@@ -21,7 +21,7 @@ import { disk } from '../util/disk.ts'
 import { endNow } from '../util/end-process.ts'
 import { CannotRun } from '../util/errors.ts'
 import { poolFolder } from '../util/paths.ts'
-import { errorText, note, warn } from '../util/say.ts'
+import { errorText, fail, note } from '../util/say.ts'
 import { cleanUpNow } from './interrupts.ts'
 import { withProgress } from './progress.ts'
 import { inspectLog, openStopped, type StoppedFolder } from './stopped-folder.ts'
@@ -59,7 +59,7 @@ type CatalogAndIndex = Awaited<ReturnType<typeof openCatalogAndIndex>>
 /** Ends the command after a thread failure. The folder is as a kill would leave it. */
 function onFatal(error: Error): void {
   cleanUpNow()
-  warn(`a thread failed and the command ends; nothing is lost: ${errorText(error)}`)
+  fail(`a thread failed and the command ends; nothing is lost: ${errorText(error)}`)
   endNow()
 }
 

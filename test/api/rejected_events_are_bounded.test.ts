@@ -7,6 +7,7 @@ import { REJECTED_BYTES_PER_DAY, RejectedEvents } from '../../src/api/ingest/rej
 import { refuse } from '../../src/api/problem.ts'
 import type { RejectedPiece, RejectedRows } from '../../src/parse/rejected-rows.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX, KiB, MiB } from '../../src/util/limits.ts'
+import { setLog } from '../../src/util/say.ts'
 import { targetOf } from './fake.ts'
 
 const HOUR_MS = 3_600_000
@@ -64,6 +65,7 @@ beforeEach(() => {
 })
 afterEach(() => {
   vi.restoreAllMocks()
+  setLog({ format: 'text', level: 'info' })
 })
 
 function submit(body: Uint8Array, sink: BatchSink): void {
@@ -229,7 +231,8 @@ describe('posts', () => {
     await vi.waitFor(() => expect(posted.length).toBe(1))
   })
 
-  test('rows that are refused are said and counted, the others of their request are kept', async () => {
+  test('rows that are refused are errors and counted, the others of their request are kept', async () => {
+    setLog({ format: 'text', level: 'error' })
     events.keep(1, rowsOf(piece(1_000, 10)))
     await turn()
     const errors = [{ index: 0, code: 'x', column: null, message: 'no \u001b row' }]
@@ -252,6 +255,7 @@ describe('posts', () => {
   })
 
   test('a stop waits for rows that wait, and not longer than it may', async () => {
+    setLog({ format: 'text', level: 'error' })
     await events.stop(1_000)
     events.keep(1, rowsOf(piece(1_000)))
     let isOver = false

@@ -20,6 +20,7 @@ import type { Rewrite, RewriteOutcome } from '../../src/store/compaction/compact
 import { SegmentDamaged, SegmentsDisagree, Unavailable } from '../../src/util/errors.ts'
 import { type Folder, makeFolder } from '../catalog/folder.ts'
 import { segment as metaOf } from '../store/compaction/random-manifests.ts'
+import { recordLog } from '../util/log-lines.ts'
 
 let folder: Folder
 let catalog: Catalog
@@ -268,6 +269,7 @@ test.each([
   ['a query process that ends', unavailable()],
   ['an error that nobody explains', new Error('it ended')],
 ])('%s each time fails the job, one that works again does not', async (_, error) => {
+  const lines = recordLog()
   const job = await create()
   pools.refuse = { engine: error }
   const runner = pools.runner()
@@ -279,6 +281,8 @@ test.each([
     error: `The records of a segment could not be read: ${JOB_ENGINE_TRIES_MAX} tries failed, the last one with: it ended.`,
   })
   expect([pools.released, pools.pins]).toEqual([1, 0])
+  const isOurs = !(error instanceof Unavailable)
+  expect(lines.filter(({ level }) => level === 'error').length).toBe(isOurs ? JOB_ENGINE_TRIES_MAX : 0)
 })
 
 test('what the disk refuses is tried again for ever', async () => {

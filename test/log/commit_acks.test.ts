@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import type { LogState } from '../../src/log/log-types.ts'
+import { recordLog } from '../util/log-lines.ts'
 import { MemoryDisk, PowerCut } from '../util/memory-disk.ts'
 import { below, randomFrom } from '../util/random.ts'
 import { errorOf, FILE_BYTES, openOn, recover, spanOf, writerOver } from './log.ts'
@@ -124,6 +125,7 @@ test.each([
 ] as const)(
   '%s at %s before the next file is used refuses the group unwritten, and is tried again',
   async (code, path) => {
+    const lines = recordLog()
     const disk = new MemoryDisk()
     const { commit } = await openOn(disk)
     const accepted: string[] = []
@@ -142,6 +144,8 @@ test.each([
     expect([refused.code, refused.message]).toEqual(['disk_full', expect.stringContaining(code)])
     await full
     await entered(commit, 'open')
+    const errors = lines.filter(({ level }) => level === 'error')
+    expect(errors.map(({ message }) => message)).toContainEqual(expect.stringContaining(code))
     const { firstSequence, durable } = commit.append([spanOf({ text: 'after' })], 1)
     await durable
     expect(firstSequence).toBe(accepted.length + 1)

@@ -9,6 +9,7 @@ import { logFileName } from '../../src/log/log-folder.ts'
 import type { LogState } from '../../src/log/log-types.ts'
 import type { LogWriter } from '../../src/log/log-writer.ts'
 import { planSalvage } from '../../src/log/salvage.ts'
+import { recordLog } from '../util/log-lines.ts'
 import { MemoryDisk } from '../util/memory-disk.ts'
 import { below, type Random, randomFrom } from '../util/random.ts'
 import {
@@ -36,6 +37,7 @@ function entered(commit: { onState: (state: LogState) => void }, state: LogState
 }
 
 test('W-3 a write without room refuses its group and the queue, and the log goes on by itself', async () => {
+  const lines = recordLog()
   const disk = new MemoryDisk()
   const { commit } = await openOn(disk)
   await commit.append([spanOf({ text: 'first' })], 1).durable
@@ -50,6 +52,10 @@ test('W-3 a write without room refuses its group and the queue, and the log goes
   const open = entered(commit, 'open')
   disk.limitWrites(ANY_FILE, NO_LIMIT)
   await open
+  expect(lines.map(({ level, message }) => [level, message])).toEqual([
+    ['error', expect.stringMatching(/^the log has no room, requests get 503 disk_full; .*ENOSPC/)],
+    ['info', 'the log has room again and takes requests'],
+  ])
   const { firstSequence, durable } = commit.append([spanOf({ text: 'yes' })], 1)
   await durable
   expect(firstSequence).toBe(2)

@@ -21,7 +21,7 @@ import {
 } from '../../parse/rejected-rows.ts'
 import { monotonicMs, resolvesWithin } from '../../util/clock.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX, KiB, MiB } from '../../util/limits.ts'
-import { printable, warn } from '../../util/say.ts'
+import { fail, printable, warn } from '../../util/say.ts'
 import type { IngestTarget } from '../api-types.ts'
 import type { BatchSink } from './body-memory.ts'
 import type { Answer } from './ingest-answer.ts'
@@ -153,7 +153,7 @@ export class RejectedEvents {
       this.#onDrained = resolve
     })
     if (!(await resolvesWithin(msMax, drained)))
-      warn('rejected events of the last moments are not kept: the server stops before they are stored')
+      fail('rejected events of the last moments are not kept: the server stops before they are stored')
   }
 
   /** Posts after this turn: rows of answers that are sent together share a request. */
@@ -216,7 +216,7 @@ export class RejectedEvents {
   #ended(pieces: readonly RejectedPiece[], kept: number, rows: number, why?: string): void {
     for (const { json } of pieces) this.#pendingBytes -= json.byteLength
     this.#deps.onRows(kept, rows - kept)
-    if (kept < rows) warn(`${rows - kept} rejected events are not kept: ${printable(why ?? 'unknown')}`)
+    if (kept < rows) fail(`${rows - kept} rejected events are not kept: ${printable(why ?? 'unknown')}`)
     if (this.#pending.length === 0 && this.#underWay === 0) this.#onDrained()
   }
 }

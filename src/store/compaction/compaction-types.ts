@@ -184,6 +184,9 @@ export interface SchedulerDeps extends RunnerDeps {
   onDamaged(error: SegmentDamaged): void
   /** A failed assertion: the process must end. */
   onFatal(error: Error): void
+  /** Writes a line about segments that merges leave out for good. */
+  fail(text: string): void
+  /** Writes a line about a merge that is tried again. */
   warn(text: string): void
 }
 

@@ -51,15 +51,15 @@ export class MergeFailures {
   }
 
   failed(pool: number, poolId: string, error: Error): void {
-    const { onFailed, onDamaged, warn, clock } = this.#deps
+    const { onFailed, onDamaged, fail, warn, clock } = this.#deps
     onFailed()
     if (error instanceof SegmentDamaged && this.leaveOut(pool, [numberOfFile(basename(error.file))])) {
-      warn(`${error.message}; ${LEFT_OUT}`)
+      fail(`${error.message}; ${LEFT_OUT}`)
       onDamaged(error)
       return
     }
     if (error instanceof SegmentsDisagree && this.leaveOut(pool, error.segments)) {
-      warn(
+      fail(
         `a merge of pool ${poolId} was cancelled: ${error.message}; compaction leaves these segments out: stop Weir and run "weir verify"`,
       )
       return

@@ -47,6 +47,8 @@ export class SchedulerHarness {
   readonly commits: CompactionCommit[] = []
   readonly figures: MergeFigures[] = []
   readonly unlinked: number[] = []
+  /** Lines of level error. */
+  readonly errors: string[] = []
   readonly warnings: string[] = []
   readonly fatal: Error[] = []
   readonly speeds: MergeSpeed[] = []
@@ -216,6 +218,7 @@ export class SchedulerHarness {
         this.failures += 1
       },
       onFatal: error => void this.fatal.push(error),
+      fail: text => void this.errors.push(text),
       warn: text => void this.warnings.push(text),
     }
   }

@@ -246,14 +246,14 @@ describe('beside ingest', () => {
 })
 
 describe('failures', () => {
-  test('a damaged segment is left out with one warning, and the others are merged', async () => {
+  test('a damaged segment is left out with one error, and the others are merged', async () => {
     harness.waitsForEnd = true
     harness.add(1, [...small(1, 5), ...small(6, 5)])
     harness.add(2, small())
     harness.scheduler.start()
     await harness.pass()
     await harness.end(new SegmentDamaged('/1/0000000005.parquet', 'no magic'))
-    expect(harness.warnings).toEqual([
+    expect(harness.errors).toEqual([
       'segment /1/0000000005.parquet cannot be read: no magic; compaction leaves this segment out, and queries that need it answer SEGMENT_DAMAGED',
     ])
     harness.waitsForEnd = false
@@ -261,12 +261,12 @@ describe('failures', () => {
     await harness.pass(5 * TICK_MS)
     expect(harness.left(2)).toBe('1000:20000')
     expect(harness.left(1)).toMatch(/^100\d:20000 5:5000 100\d:25000$/)
-    expect([harness.failures, harness.warnings.length]).toEqual([1, 1])
+    expect([harness.failures, harness.errors.length, harness.warnings]).toEqual([1, 1, []])
     expect(harness.scheduler.stats().debt).toMatchObject({ quarantined: 1, smallSegments: 0 })
     expect(harness.pins).toBe(0)
   })
 
-  test('W-7: segments that disagree with the index are left out with one warning', async () => {
+  test('W-7: segments that disagree with the index are left out with one error', async () => {
     harness.add(1, [...small(1, 5), segment(6, 600_000), ...small(7, 4)])
     harness.failCompaction = new SegmentsDisagree(
       [2, 3],
@@ -274,7 +274,7 @@ describe('failures', () => {
     )
     harness.scheduler.start()
     await harness.pass()
-    expect(harness.warnings).toEqual([
+    expect(harness.errors).toEqual([
       'a merge of pool P1 was cancelled: of 5 visible rows of segment 2 it has the keys of 4; compaction leaves these segments out: stop Weir and run "weir verify"',
     ])
     expect([harness.unlinked, harness.failures, harness.pins]).toEqual([[1000], 1, 0])
@@ -294,6 +294,7 @@ describe('failures', () => {
       await harness.pass()
     }
     expect(tries.map((at, i) => at - (tries[i - 1] ?? at))).toEqual([0, 1, 2, 4, 8, 16, 32, 60, 60])
+    expect([harness.warnings.length, harness.errors]).toEqual([tries.length, []])
     harness.failMerge = undefined
     await harness.pass(60 * TICK_MS)
     expect(harness.left(1)).toMatch(/^10\d\d:20000$/)
