@@ -1,7 +1,7 @@
 /**
- * Every route that the program adds to those of the front end itself (api/control.ts). The test of
- * the OpenAPI document lists them here too, so a route that is wired elsewhere is described
- * nowhere.
+ * Every route that the program adds to those of the front end itself (api/control.ts). They stand
+ * in one function without other effects, so that the test of the OpenAPI document compares them
+ * with the document and starts no server.
  */
 import type { GraphQLSchema } from 'graphql'
 import type { ApiDeps } from '../api/api-types.ts'

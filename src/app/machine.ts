@@ -1,6 +1,6 @@
 /**
- * What Weir takes of the machine and what the machine has left: the disk of the data folder, and
- * the memory of the server and of its processes.
+ * The disk of the data folder, the memory of the server and of its processes, and the limit of that
+ * memory.
  *
  *   W-11  The main thread does not wait: libuv's threads read /proc and ask the disk. The limit of
  *         memory alone is read at once, from files that the kernel makes up and that never block.

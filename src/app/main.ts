@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** `weir`: reads the command line, runs one command, exits with its code. */
 
-import { CLEAN, exitCodeOf, readCommandLine } from '../database/command.ts'
+import { CLEAN, exitCodeOf, readCommandLine, readLogSettings } from '../database/command.ts'
 import { isInterrupted } from '../tools/interrupts.ts'
 import { must } from '../util/assert.ts'
 import { dieOf } from '../util/end-process.ts'
@@ -25,15 +25,16 @@ let isServer = false
 
 async function main(): Promise<number> {
   process.umask(PRIVATE_UMASK)
-  const { named, help, input } = readCommandLine(process.argv.slice(2), COMMANDS)
+  const args = process.argv.slice(2)
+  // The command line may be wrong, and its error is a line of operation.
+  setLog(readLogSettings(args))
+  const { named, help, input } = readCommandLine(args, COMMANDS)
   if (help) {
     say(named === undefined ? helpText() : commandHelp(named))
     return CLEAN
   }
   const command = named ?? must(COMMANDS[0], 'the default command')
   isServer = command === COMMANDS[0]
-  const { logFormat, logLevel } = input.config
-  setLog({ format: logFormat, level: logLevel })
   setFaults(input.config.faultAt)
   armCrash(input.config.crashAt)
   return await command.run(input)

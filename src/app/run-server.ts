@@ -37,25 +37,32 @@ function warnOfNewFolder(config: Config): void {
 }
 
 /**
- * Prints the credentials at the first start that listens, and at each that wrote admin.json again.
- * The first prints commands to paste too, where the secret was not given.
+ * Prints the credentials at the first start that listens and may print them, and at each that wrote
+ * admin.json again. The first prints commands to paste too, where the secret was not given.
+ *
+ * Lines as JSON go to a store of logs, which many people read. So they name the file of the secret,
+ * and bring no code that signs in.
  */
 function sayFirstSteps({ opened, url, consoleCode }: Running, secretIsGiven: boolean): void {
   const { admin, adminIsNew, catalog } = opened
   const { firstStepsDue = false } = catalog.meta()
-  if (admin === undefined || !(adminIsNew || firstStepsDue)) return
+  const { format, level } = logSettings()
+  if (admin === undefined || !(adminIsNew || firstStepsDue) || level !== 'info') return
   // The server has loaded the module. Where the change fails, the next start prints them again.
   import('../catalog/open-catalog.ts')
     .then(({ firstStepsSaid }) => catalog.change(firstStepsSaid))
     .catch(() => undefined)
+  if (format === 'json') {
+    announce(`first application ${admin.clientId} (its secret is kept in admin.json in the data folder)`)
+    return
+  }
   const secret = secretIsGiven ? '' : `, secret ${admin.clientSecret}`
   announce(`first application ${admin.clientId}${secret} (kept in admin.json in the data folder)`)
   const code = consoleCode(admin.clientId)
   if (code !== undefined)
     announce(`the console: ${url}/sign-in#code=${code} (signs in once, within five minutes)`)
   // What follows is to be pasted by a person.
-  const { format, level } = logSettings()
-  if (secretIsGiven || format === 'json' || level !== 'info') return
+  if (secretIsGiven) return
   const pool = firstStepsDue ? catalog.read.pools.byName('events') : undefined
   const source = pool === undefined ? undefined : catalog.read.sources.get(pool.dataSourceId)
   if (!source?.webhook) return

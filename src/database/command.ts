@@ -7,7 +7,8 @@ import { assert, must } from '../util/assert.ts'
 import { isDiskError } from '../util/disk.ts'
 import { CannotRun } from '../util/errors.ts'
 import { likelyName } from '../util/misspelt.ts'
-import { allOptions, type Config, type Option, readConfig } from './config.ts'
+import type { LogSettings } from '../util/say.ts'
+import { allOptions, type Config, logSettingsOf, type Option, readConfig } from './config.ts'
 
 /** Exit codes. 1: damage was found. 2: the command could not run. */
 export const CLEAN = 0
@@ -168,17 +169,20 @@ function flagsOf(isTaken: (one: Option<unknown>) => boolean): ParseOptions {
   return options
 }
 
+/** The format and the level of lines about a command line, which may be wrong elsewhere. */
+export function readLogSettings(args: readonly string[], env?: NodeJS.ProcessEnv): LogSettings {
+  return logSettingsOf(parseLeniently(args).values, env)
+}
+
 /** The command's name. A flag with a value that comes before it must be an option. */
 function firstPositional(args: readonly string[]): { value: string; index: number } | undefined {
+  return parseLeniently(args).tokens.find(token => token.kind === 'positional')
+}
+
+/** Takes flags that are unknown, and options without their value. */
+function parseLeniently(args: readonly string[]) {
   const options = flagsOf(() => true)
-  const { tokens } = parseArgs({
-    args: [...args],
-    options,
-    allowPositionals: true,
-    strict: false,
-    tokens: true,
-  })
-  return tokens.find(token => token.kind === 'positional')
+  return parseArgs({ args: [...args], options, allowPositionals: true, strict: false, tokens: true })
 }
 
 function parseFlags(args: readonly string[], command: Command, isDefault: boolean) {

@@ -6,6 +6,7 @@
 
 import { isAbsolute, resolve } from 'node:path'
 import { withoutEndSlashes } from '../util/addresses.ts'
+import { must } from '../util/assert.ts'
 import { CannotRun } from '../util/errors.ts'
 import {
   CLIENT_SECRET_CHARACTERS_MIN,
@@ -18,7 +19,7 @@ import {
   STALENESS_MS_MAX,
 } from '../util/limits.ts'
 import { isMisspelt } from '../util/misspelt.ts'
-import { LOG_LEVELS } from '../util/say.ts'
+import { LOG_LEVELS, type LogSettings } from '../util/say.ts'
 
 /** Interval at which pools are inspected for merges and waiting merges start. */
 const COMPACT_TICK_MS = 1_000
@@ -270,8 +271,7 @@ export type Values = Readonly<Record<string, string | boolean | undefined>>
 export function readConfig(values: Values, env: NodeJS.ProcessEnv = process.env): Config {
   const config: Record<string, unknown> = {}
   for (const [name, one] of allOptions()) {
-    const flagged = one.flag === null ? undefined : values[one.flag]
-    const given = typeof flagged === 'string' ? flagged : (env[one.env] ?? one.fallback)
+    const given = givenText(one, values, env)
     const parsed = one.parse(given)
     if (parsed === undefined) {
       const found = one.isSecret === true ? `what was given has ${given.length}` : `not "${given}"`
@@ -287,6 +287,18 @@ export function readConfig(values: Values, env: NodeJS.ProcessEnv = process.env)
     throw new CannotRun('--tls-cert and --tls-key are given both or not at all')
   const dataDir = isAbsolute(read.dataDir) ? read.dataDir : resolve(read.dataDir)
   return { ...read, dataDir }
+}
+
+/** How the log is written. A wrong value counts as none here: its error is a line of the log. */
+export function logSettingsOf(values: Values, env: NodeJS.ProcessEnv = process.env): LogSettings {
+  const read = <T>(one: Option<T>): T =>
+    one.parse(givenText(one, values, env)) ?? must(one.parse(one.fallback), 'a default')
+  return { format: read(OPTIONS.logFormat), level: read(OPTIONS.logLevel) }
+}
+
+function givenText({ flag, env: name, fallback }: Option<unknown>, values: Values, env: NodeJS.ProcessEnv) {
+  const flagged = flag === null ? undefined : values[flag]
+  return typeof flagged === 'string' ? flagged : (env[name] ?? fallback)
 }
 
 /** Lines of the help, one per option; `onlyCommon` leaves out what the server alone takes. */
