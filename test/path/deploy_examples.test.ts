@@ -205,6 +205,59 @@ test('each alert has its reason, a severity, a summary and what to do, and asks 
   }
 })
 
+interface RuleTest {
+  readonly name: string
+  readonly series: readonly (readonly [metric: string, instance: string])[]
+  /** The alerts that fire at the moments of the test, with their instance. */
+  readonly checks: readonly (readonly string[])[]
+}
+
+/** Reads the form that alerts_test.yml has. */
+function readRuleTests(text: string): RuleTest[] {
+  const [, ...parts] = text.split(/^ {2}- name: /m)
+  return parts.map(part => {
+    const [inputs = '', ...checks] = part.split(/^ {6}- expr: /m)
+    return {
+      name: must(/^"(.*)"$/m.exec(inputs)?.[1], 'the name of a test'),
+      series: [...inputs.matchAll(/'(\w+)\{job="\w+", instance="(\w+)"/g)].map(
+        ([, metric = '', instance = '']) => [metric, instance] as const,
+      ),
+      checks: checks.map(check =>
+        [...check.matchAll(/'\{alertname="(\w+)"(?:, instance="(\w+)")?/g)].map(([, ...words]) =>
+          words.join(' ').trim(),
+        ),
+      ),
+    }
+  })
+}
+
+test('each alert has a test in which it fires for an instance, not before its time, and spares others', () => {
+  const tests = readRuleTests(fileText('prometheus/alerts_test.yml'))
+  const metricsOf = ({ series }: RuleTest) => new Set(series.map(([metric]) => metric))
+  const healthy = must(tests[0], 'the test of a healthy server')
+  expect([healthy.name, healthy.checks]).toEqual([expect.stringMatching(/^a healthy server: /), [[]]])
+  const rules = readRules(fileText('prometheus/alerts.yml'))
+  for (const { name, fields } of rules) {
+    const own = must(
+      tests.find(one => one.name.startsWith(`${name}: `)),
+      `a test of ${name}`,
+    )
+    expect([name, own.checks[0]]).toEqual([name, []])
+    expect([name, own.checks.length > 1]).toEqual([name, true])
+    for (const fired of own.checks.slice(1)) expect(fired).toContain(`${name} a`)
+    expect(own.checks.flat()).not.toContain(`${name} b`)
+    const { metrics } = parseExpression(fields.get('expr') ?? '')
+    const ofB = own.series.filter(([metric, instance]) => instance === 'b' && metrics.includes(metric))
+    expect([name, ofB.length > 0]).toEqual([name, true])
+    expect([name, metrics.filter(metric => !metricsOf(healthy).has(metric))]).toEqual([name, []])
+  }
+  const names = rules.map(rule => rule.name)
+  const strangers = tests.slice(1).filter(({ name }) => !names.includes(name.split(':')[0] ?? ''))
+  expect(strangers).toEqual([])
+  const used = new Set(tests.flatMap(one => [...metricsOf(one)]))
+  expect([...used].filter(metric => !OWN_METRICS.includes(metric) && !page.has(metric))).toEqual([])
+})
+
 test('the rules are read by prometheus.yml, from the job that they ask for', () => {
   const config = fileText('prometheus/prometheus.yml')
   expect(config).toContain('rule_files:\n  - alerts.yml\n')
@@ -222,7 +275,11 @@ interface Panel {
   readonly datasource?: { readonly uid: string }
   readonly gridPos: { readonly h: number; readonly w: number; readonly x: number; readonly y: number }
   readonly fieldConfig?: { readonly defaults: { readonly unit?: string } }
-  readonly targets?: readonly { readonly expr: string; readonly legendFormat?: string }[]
+  readonly targets?: readonly {
+    readonly expr: string
+    readonly legendFormat?: string
+    readonly instant?: boolean
+  }[]
 }
 
 interface Dashboard {
@@ -252,6 +309,13 @@ test('each panel of the dashboard says what it shows, in which unit, and asks fo
   }
 })
 
+test('a tile shows the present: its last value of hours ago would outlive the server', () => {
+  const tiles = dashboard.panels.filter(({ type }) => type === 'stat')
+  expect(tiles.length).toBe(6)
+  for (const { title, targets = [] } of tiles)
+    expect([title, targets.map(({ instant }) => instant)]).toEqual([title, [true]])
+})
+
 test('the panels of the dashboard fill their rows and do not overlap', () => {
   const taken = new Set<string>()
   for (const { title, gridPos } of dashboard.panels) {
@@ -274,20 +338,44 @@ test('the variables of the dashboard are a data source, and the instances of a m
 
 // ── promtool ─────────────────────────────────────────────────────────────────────────────────────
 
-test('promtool takes the configuration, the rules with their tests, and the expressions of the dashboard', context => {
+/** An expression of the dashboard as Grafana sends it. */
+const asSent = (expr: string) => expr.replaceAll('$__rate_interval', '5m').replaceAll('$instance', '.*')
+
+/** A test of promtool: the tile "Ready" while a server answers, and after it died. JSON is YAML. */
+function testOfReady(): string {
+  const { targets } = must(
+    dashboard.panels.find(({ title }) => title === 'Ready'),
+    'the tile',
+  )
+  const expr = asSent(must(targets?.[0], 'its expression').expr)
+  const series = (name: string, values: string) => ({ series: `${name}{job="weir", instance="a"}`, values })
+  const test = {
+    interval: '1m',
+    input_series: [series('up', '1x9 0x9'), series('weir_ready', '1x9 stale')],
+    promql_expr_test: [
+      { expr, eval_time: '9m', exp_samples: [{ labels: '{}', value: 1 }] },
+      { expr, eval_time: '10m', exp_samples: [{ labels: '{}', value: 0 }] },
+    ],
+  }
+  return JSON.stringify({ evaluation_interval: '1m', tests: [test] })
+}
+
+test('promtool (skipped without it) takes the configuration, the rules with their tests, and the expressions of the dashboard', context => {
   if (spawnSync('promtool', ['--version']).error !== undefined)
     context.skip('promtool is not installed: apt-get install prometheus, or put its file on the PATH')
   const expressions = dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr))
   const rules = expressions.map((expr, index) => ({
     record: `panel:${index}`,
-    expr: expr.replaceAll('$__rate_interval', '5m').replaceAll('$instance', '.*'),
+    expr: asSent(expr),
   }))
   const ofDashboard = join(temporaryFolder(), 'dashboard.yml')
   writeFileSync(ofDashboard, JSON.stringify({ groups: [{ name: 'dashboard', rules }] })) // YAML too
+  const ofReady = join(temporaryFolder(), 'ready.yml')
+  writeFileSync(ofReady, testOfReady())
   for (const command of [
     ['check', 'rules', 'alerts.yml', ofDashboard],
     ['check', 'config', 'prometheus.yml'],
-    ['test', 'rules', 'alerts_test.yml'],
+    ['test', 'rules', 'alerts_test.yml', ofReady],
   ]) {
     const done = spawnSync('promtool', command, { cwd: join(FOLDER, 'prometheus'), encoding: 'utf8' })
     expect([command, done.status, done.stdout + done.stderr]).toEqual([command, 0, expect.any(String)])
