@@ -8,18 +8,21 @@ import { fileURLToPath } from 'node:url'
 import { beforeAll, describe, expect, test, vi } from 'vitest'
 import type { Api, ApiDeps, ControlRoute } from '../../src/api/api-types.ts'
 import { Control, controlRoutes, Router } from '../../src/api/control.ts'
+import { createGraphql } from '../../src/api/graphql/endpoint.ts'
 import { makeSchema } from '../../src/api/graphql/graphql-schema.ts'
 import { senderOf } from '../../src/api/ingest/sender.ts'
 import { OPENAPI } from '../../src/api/openapi/document.ts'
 import { metricsAccess } from '../../src/api/probes.ts'
 import { Sessions } from '../../src/api/sessions.ts'
 import { apiRoutes } from '../../src/app/api-routes.ts'
+import { GUESSES_FREE } from '../../src/catalog/access/guess-throttle.ts'
+import { createTokens, type Tokens } from '../../src/catalog/access/token.ts'
 import { SCOPES } from '../../src/catalog/documents/model.ts'
 import { must } from '../../src/util/assert.ts'
 import { Unavailable } from '../../src/util/errors.ts'
-import { GRAPHQL_BODY_BYTES_MAX } from '../../src/util/limits.ts'
+import { GRAPHQL_BODY_BYTES_MAX, GUESSES_WAITING_MAX } from '../../src/util/limits.ts'
 import { problemIn, resolve, type Schema } from '../util/json-schema.ts'
-import { Documented, type Operation } from '../util/openapi.ts'
+import { type Call, Documented, type Operation } from '../util/openapi.ts'
 import { type Answer, ask, head, Raw } from './client.ts'
 import { Fake, start, targetOf, until } from './fake.ts'
 
@@ -29,16 +32,16 @@ const documented = new Documented(DOCUMENT)
 const { operations } = documented
 const page = readFileSync(fileURLToPath(new URL('../../../docs/contract.md', import.meta.url)), 'utf8')
 
-/** The routes as app/server.ts wires them. None of them is asked anything. */
-function wired(): Pick<ApiDeps, 'routes' | 'pages'> {
+/** The routes as app/server.ts wires them. They can only find out who asks, and by `tokens` alone. */
+function wired(tokens?: Tokens): Pick<ApiDeps, 'routes' | 'pages'> {
   const folder = fileURLToPath(new URL('../../console/', import.meta.url))
-  const stages = { admin: {}, query: {}, exported: {}, tail: {} } as unknown as Parameters<
-    typeof apiRoutes
-  >[0]
+  const verify = tokens?.verify
+  const graphql = tokens && createGraphql(tokens as never)
+  const stages = { admin: { verify }, query: { graphql }, exported: { verify }, tail: { verify } }
   return apiRoutes({
-    ...stages,
+    ...(stages as unknown as Parameters<typeof apiRoutes>[0]),
     schema: makeSchema(),
-    console: { sessions: new Sessions({} as never), folder },
+    console: { sessions: new Sessions({ tokens, publicUrl: () => '' } as never), folder },
   })
 }
 
@@ -192,6 +195,21 @@ async function answerOf(raw: Raw): Promise<Answer> {
   return { status: Number(line.split(' ')[1]), headers, text: body, json: undefined }
 }
 
+/** Stages with the webhook `all`, whose source accepts more than JSON by POST. */
+function fakeOfAll(): Fake {
+  const fake = new Fake()
+  const settings = {
+    accept: ['PUT', 'PATH', 'BROWSER'],
+    signature: null,
+    preset: null,
+    verifyToken: null,
+  } as const
+  const facts = { secretUntilMs: () => 0, url: () => '' }
+  const sender = must(senderOf(settings, { columns: [] }, facts), 'the sender of a source that accepts more')
+  fake.targets.set('all', targetOf(9, { sender }))
+  return fake
+}
+
 describe('the front end refuses as documented', () => {
   let fake: Fake
   /** What handlers and parsers fail with. */
@@ -199,19 +217,7 @@ describe('the front end refuses as documented', () => {
   let api: Api
 
   beforeAll(async () => {
-    fake = new Fake()
-    const settings = {
-      accept: ['PUT', 'PATH', 'BROWSER'],
-      signature: null,
-      preset: null,
-      verifyToken: null,
-    } as const
-    const facts = { secretUntilMs: () => 0, url: () => '' }
-    const sender = must(
-      senderOf(settings, { columns: [] }, facts),
-      'the sender of a source that accepts more',
-    )
-    fake.targets.set('all', targetOf(9, { sender }))
+    fake = fakeOfAll()
     const failing = () => Promise.reject(failure)
     const { routes, pages } = wired()
     api = await start(
@@ -285,6 +291,59 @@ describe('the front end refuses as documented', () => {
     await slow.stop(1000)
   })
 
+  test('a pool over its rate: 429 for all that stores or deletes', async () => {
+    const slow = await start(fakeOfAll(), { rateLimit: 1 })
+    const events = Array.from({ length: 500 }, (_, index) => ({ id: String(index) }))
+    expect((await ask(slow.port, '/v1/all', { body: JSON.stringify(events) })).status).toBe(200)
+    const limited = operations.filter(one => isWebhook(one) && one.statuses.includes(429))
+    expect(limited.length).toBe(8)
+    // The limit of one event a second lasts for minutes.
+    for (const { id } of limited) {
+      const { headers } = await documented.call(slow.port, id, 429, { in: names, body: '{"id":"a"}' })
+      expect(headers['retry-after']).toMatch(/^[1-9]\d\d$/)
+    }
+    await slow.stop(1000)
+  })
+
+  test('too many wrong secrets: 429 for all that checks one', async () => {
+    const application = () => undefined
+    const tokens = createTokens({ application, signingKeys: () => [], monotonicMs: () => 0 })
+    const guess = { authorization: `Basic ${Buffer.from('APPGUESSED:wrong').toString('base64')}` }
+    // Their checks wait up to five seconds for their turn. The clock of the limit stands still.
+    for (let guesses = 0; guesses <= GUESSES_FREE + GUESSES_WAITING_MAX; guesses += 1)
+      void tokens.verify(guess.authorization, '127.0.0.1')
+    const other = await start(
+      fake,
+      {},
+      {
+        ...wired(tokens),
+        graphql: createGraphql(tokens as never),
+        token: request => tokens.token(request),
+        imports: { ...fake.deps().imports, verify: tokens.verify },
+      },
+    )
+    const credentials = JSON.stringify({ clientId: 'APPGUESSED', clientSecret: 'wrong' })
+    const json = { 'content-type': 'application/json' }
+    const special: Readonly<Record<string, Call>> = {
+      getToken: {
+        headers: { ...guess, 'content-type': 'application/x-www-form-urlencoded' },
+        body: 'grant_type=client_credentials',
+      },
+      beginSession: { headers: json, body: credentials },
+      queryByParameters: { headers: guess, query: 'sql=1' },
+      query: { headers: { ...guess, ...json }, body: '{"sql":"SELECT 1"}' },
+      exportRows: { headers: guess, query: 'format=csv' },
+      importRows: { headers: guess, query: 'format=csv', body: '' },
+    }
+    const checked = operations.filter(one => !isWebhook(one) && one.statuses.includes(429))
+    expect(checked.length).toBeGreaterThan(12)
+    for (const { id, hasBody } of checked) {
+      const what = special[id] ?? { headers: guess, ...(hasBody ? { body: '{}' } : {}) }
+      await documented.call(other.port, id, 429, { ...what, in: names })
+    }
+    await other.stop(1000)
+  })
+
   test('/metrics: 401 and 403', async () => {
     for (const [host, token, status] of [
       ['0.0.0.0', '', 403],
@@ -324,7 +383,7 @@ describe('the front end refuses as documented', () => {
 
   test('each of these refusals came', () => {
     const isOurs = ({ tag, id }: Operation, status: number) =>
-      [408, 500, 503].includes(status) ||
+      [408, 429, 500, 503].includes(status) ||
       (tag === 'console' && status === 404) ||
       (id === 'metrics' && status >= 400)
     expect(documented.missing(isOurs)).toEqual([])

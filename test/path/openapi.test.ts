@@ -1,7 +1,7 @@
 /**
  * Every operation of `/openapi.json` on a real server: its success, and each refusal that can be
  * provoked there. An answer that the document does not describe fails. test/api/openapi.test.ts has
- * the refusals of a server that fails or stops.
+ * the refusals of a server that fails, stops, or limits what comes.
  */
 import { mkdtempSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,8 +15,6 @@ import { createSource } from '../util/senders.ts'
 import { adminOf, fetchToken, startServer, type TestServer, temporaryFolder } from '../util/server.ts'
 import { portOf } from './client.ts'
 
-/** Events a second: the first request of 500 is taken, and the next one is 429. */
-const RATE_LIMIT = 300
 const VERIFY_TOKEN = 'meatyhamhock'
 
 let server: TestServer
@@ -53,7 +51,7 @@ const KEYED = { columns: COLUMNS, timestamp: 'at', uniqueId: 'id' }
 const EVENT = { at: '2026-01-01T00:00:00Z', id: 'a' }
 
 beforeAll(async () => {
-  server = await startServer({ args: ['--rate-limit', String(RATE_LIMIT)] })
+  server = await startServer()
   port = portOf(server)
   const { status, json } = await ask(port, '/openapi.json', { method: 'GET' })
   expect(status).toBe(200)
@@ -68,7 +66,7 @@ beforeAll(async () => {
   const sources = {
     plain: KEYED,
     all: { ...KEYED, accept: ['FORM', 'TEXT', 'PUT', 'PATH', 'BROWSER'], verifyToken: VERIFY_TOKEN },
-    busy: { ...KEYED, accept: ['PUT', 'PATH'] },
+    other: { ...KEYED, accept: ['PUT', 'PATH'] },
     guarded: { ...KEYED, accept: ['PUT', 'PATH'], basicAuth: { username: 'u', password: 'p' } },
     signed: { accept: ['PATH'], signature: { scheme: 'GITHUB', secrets: ['a secret of the sender'] } },
     discord: { preset: 'DISCORD', accept: ['PUT', 'PATH'], ...unsigned },
@@ -127,16 +125,6 @@ describe.each(['', 'AtPath'])('webhooks%s', suffix => {
     await call(stores[0]!, 401, at('signed', withJson(EVENT, {})))
   })
 
-  test('a pool over its rate: 429 for all that stores', async () => {
-    const many = Array.from({ length: 500 }, (_, index) => ({ ...EVENT, id: String(index) }))
-    const { status } = await ask(port, `/v1/${webhooks['busy']}`, withJson(many))
-    expect([200, 429]).toContain(status) // the other half of these tests may have been just before
-    for (const id of writes) {
-      const { headers } = await call(id, 429, at('busy', withJson(EVENT)))
-      expect(headers['retry-after']).toMatch(/^\d$/)
-    }
-  })
-
   test('handshakes and preflights', async () => {
     for (const id of stores) await call(id, 204, at('discord', withJson({ type: 0 })))
     for (const id of stores)
@@ -157,7 +145,7 @@ describe.each(['', 'AtPath'])('webhooks%s', suffix => {
     for (const id of [...stores.slice(1), `deleteRecords${suffix}`])
       await call(id, 405, at('signed', withJson(EVENT)))
     for (const id of ['getWebhook', 'headWebhook', 'optionsWebhook']) {
-      const { headers } = await call(`${id}${suffix}`, 405, at('busy'))
+      const { headers } = await call(`${id}${suffix}`, 405, at('other'))
       expect(headers.allow).toBe('POST, PUT, PATCH, DELETE')
       await call(`${id}${suffix}`, 404, at('WHK00000000000000000000000000'))
     }
@@ -490,44 +478,16 @@ describe('the descriptions as files', () => {
       const body = await ask(port, path, { method: 'GET', headers, body: 'x'.repeat(17_000) })
       expect(body.status).toBe(413)
     }
+    // For uWebSockets.js it depends on the pieces in which a longer head arrives.
+    if (process.env['WEIR_HTTP'] !== 'node') return
     const large = { ...admin, accept: 'x'.repeat(40_000) }
-    const refused = await ask(port, '/openapi.json', { method: 'GET', headers: large }).catch(() => undefined)
-    // uWebSockets.js takes a head of any size in one piece, and node:http none above 16 KiB.
-    expect([undefined, 200, 431]).toContain(refused?.status)
+    expect((await ask(port, '/openapi.json', { method: 'GET', headers: large })).status).toBe(431)
     await call('livez', 200)
   })
 })
 
-test('too many wrong secrets: 429 for all that checks one', async () => {
-  const guess = basic('APPGUESSED', 'wrong')
-  const form = { 'content-type': 'application/x-www-form-urlencoded' }
-  const token = { body: 'grant_type=client_credentials', headers: { ...form, ...guess } }
-  let isFilling = true
-  const fill = async () => {
-    while (isFilling) await ask(port, '/oauth2/token', token)
-  }
-  const fillers = Array.from({ length: 80 }, fill)
-  const checked = documented.operations.filter(one => one.tag !== 'webhooks' && one.statuses.includes(429))
-  expect(checked.length).toBeGreaterThan(12)
-  const credentials = { clientId: 'APPGUESSED', clientSecret: 'wrong' }
-  const bodies: Readonly<Record<string, Call>> = { getToken: token, beginSession: withJson(credentials, {}) }
-  for (const { id, method, path } of checked) {
-    const what = bodies[id] ?? (method === 'GET' ? { headers: guess } : withJson('{"sql":"SELECT 1"}', guess))
-    const query = { queryByParameters: 'sql=1', exportRows: 'format=csv', importRows: 'format=csv' }[id] ?? ''
-    const target = `${path.replace('{pool}', 'parcels')}?${query}`
-    // A secret whose turn has come waits for its check, and is wrong.
-    let answer = await ask(port, target, { ...what, method })
-    for (let tries = 1; answer.status === 401 && tries < 20; tries++)
-      answer = await ask(port, target, { ...what, method })
-    expect([id, answer.status]).toEqual([id, 429])
-    documented.check(id, answer)
-  }
-  isFilling = false
-  await Promise.all(fillers)
-})
-
-test('every documented answer came, but those of a server that fails or stops', () => {
-  const isOurs = (status: number) => ![408, 500, 503].includes(status)
+test('every documented answer came, but those of a server that fails, stops or limits', () => {
+  const isOurs = (status: number) => ![408, 429, 500, 503].includes(status)
   const elsewhere = /^(metrics 40[13]|(show|begin|renew|end)\w+ 404)$/
   expect(documented.missing((_, status) => isOurs(status)).filter(name => !elsewhere.test(name))).toEqual([])
 })
