@@ -15,7 +15,7 @@ import { must } from '../util/assert.ts'
 import { disk } from '../util/disk.ts'
 import { CannotRun, Unavailable } from '../util/errors.ts'
 import { MiB } from '../util/limits.ts'
-import { say, warn } from '../util/say.ts'
+import { fail, say } from '../util/say.ts'
 import { type BackupLine, backupState } from './backup/backup-client.ts'
 import { whyNotTo } from './backup/backup-folder.ts'
 import { type BackupSummary, damagedText } from './backup/backup-format.ts'
@@ -43,7 +43,7 @@ export async function backup({ config, positionals, flags }: CommandInput): Prom
   }
   say(`incomplete backup of ${what}`)
   const files = damagedText(damaged, url === undefined ? config.dataDir : folder)
-  warn(
+  fail(
     `the backup ${folder} is incomplete, these files were damaged before it was made: ${files}. weir repair moves damaged segments of the data folder aside; weir restore --incomplete restores this backup as it is`,
   )
   return DAMAGED

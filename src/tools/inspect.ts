@@ -3,7 +3,7 @@ import { CLEAN, type CommandInput, DAMAGED } from '../database/command.ts'
 import type { Footer } from '../format/segment-meta.ts'
 import type { PoolState } from '../index/index-types.ts'
 import type { Debt } from '../store/compaction/compaction-types.ts'
-import { note, say, warn } from '../util/say.ts'
+import { fail, note, say, warn } from '../util/say.ts'
 import {
   hasIndex,
   type Inspected,
@@ -28,9 +28,9 @@ export async function inspect({ config, positionals, flags }: CommandInput): Pro
     if (flags.has('json')) say(JSON.stringify(jsonOf(all), null, 2))
     else for (const line of name === undefined ? folderLines(all) : poolLines(pools[0]!, state)) say(line)
     if (!hasIndex(index)) warn(missingIndexText(all, index))
-    if (log.damage !== undefined) warn(log.damage.message)
+    if (log.damage !== undefined) fail(log.damage.message)
     const unreadable = pools.flatMap(pool => pool.unreadable)
-    for (const finding of unreadable) warn(findingText(finding))
+    for (const finding of unreadable) fail(findingText(finding))
     for (const text of pools.flatMap(pool => pool.notes)) note(`note: ${text}`)
     const isDamaged =
       log.damage !== undefined || unreadable.length > 0 || (!hasIndex(index) && index.isDamaged)

@@ -15,7 +15,7 @@ import { asDamage, CannotRun, Damaged } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 import { MiB } from '../util/limits.ts'
 import { BACKUP_FILE, type Paths, pathsOf } from '../util/paths.ts'
-import { note, say, warn } from '../util/say.ts'
+import { fail, note, say } from '../util/say.ts'
 import {
   makeFolders,
   removeEmptyFolders,
@@ -65,7 +65,7 @@ export async function restore({ config, positionals, flags }: CommandInput): Pro
       `restored sequence ${sequence} to ${config.dataDir}: ${pools} pools, ${segments} segments, ${bytes} bytes, synced; the first start builds the index`,
     )
     if (damaged.length === 0) return CLEAN
-    warn(
+    fail(
       `these files were damaged before the backup was made, and still are: ${damagedText(damaged, to.root)}; weir repair --data-dir ${to.root} moves them aside`,
     )
     return DAMAGED

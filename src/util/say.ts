@@ -30,7 +30,7 @@ type LogLevel = (typeof LOG_LEVELS)[number]
 
 /** How lines of operation are written, and which. Results of commands have no level. */
 export interface LogSettings {
-  /** `json`: one object a line, with `time`, `level`, `message`, and `requestId` where it has one. */
+  /** `json`: one object a line with `time`, `level` and `message`, and some with `requestId`. */
   readonly format: 'text' | 'json'
   /** Lines of this level and of more urgent ones are written. */
   readonly level: LogLevel

@@ -32,7 +32,7 @@ const documented = new Documented(DOCUMENT)
 const { operations } = documented
 const page = readFileSync(fileURLToPath(new URL('../../../docs/contract.md', import.meta.url)), 'utf8')
 
-/** The routes as app/server.ts wires them. They can only find out who asks, and by `tokens` alone. */
+/** The routes as app/server.ts wires them. They can only ask `tokens` who the caller is. */
 function wired(tokens?: Tokens): Pick<ApiDeps, 'routes' | 'pages'> {
   const folder = fileURLToPath(new URL('../../console/', import.meta.url))
   const verify = tokens?.verify

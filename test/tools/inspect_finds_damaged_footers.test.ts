@@ -32,7 +32,7 @@ test.each([
 ])(
   'inspect finds damage to the footer of %s, and leaves damage to its pages to weir verify',
   async (_, file) => {
-    const inspect = () => weir(['inspect', '--data-dir', dataDir])
+    const inspect = () => weir(['inspect', '--data-dir', dataDir, '--log-level', 'error'])
     expect(await inspect()).toMatchObject({ code: 0, err: '' })
     const magic = statSync(file()).size - 1
     flipBit(file(), magic)

@@ -51,7 +51,7 @@ test.each([
   const { dataDir } = damaged(name, damage)
   const path = `segment/${filled.poolId}/0000000002${file}`
   const stopped = join(root, `${name} stopped`)
-  const { code, output } = await weir(['backup', stopped, '--data-dir', dataDir])
+  const { code, output } = await weir(['backup', stopped, '--data-dir', dataDir, '--log-level', 'error'])
   expect([code, output]).toEqual([
     1,
     expect.stringMatching(/the backup .* is incomplete, these files were damaged before it was made/),
@@ -91,7 +91,7 @@ test('restore takes an incomplete backup only with --incomplete, and repair make
     expect.stringContaining('--incomplete'),
     false,
   ])
-  const restored = await weir(['restore', folder, '--incomplete', '--data-dir', to])
+  const restored = await weir(['restore', folder, '--incomplete', '--data-dir', to, '--log-level', 'error'])
   expect([restored.code, restored.output]).toEqual([
     1,
     expect.stringMatching(/restored sequence .*\n.*weir repair/),
