@@ -397,24 +397,8 @@ test('sessions of the console', async () => {
   await call('renewSession', 401, withJson({}, { cookie }))
 })
 
-test('probes, metrics, pages, and the files that a page names', async () => {
+test('probes and metrics', async () => {
   for (const id of ['livez', 'readyz', 'metrics']) await call(id, 200)
-  const pages = documented.operations.filter(({ tag, method }) => tag === 'console' && method === 'GET')
-  const names = { source: 's', pool: 'p' }
-  const html = (await call(pages[0]!.id, 200)).text
-  for (const { id, path } of pages) {
-    if (path.startsWith('/console/')) continue
-    const { headers } = await call(id, 200, { in: names })
-    await call(id, 304, { in: names, headers: { 'if-none-match': String(headers.etag) } })
-  }
-  const file = pages.find(({ path }) => path.startsWith('/console/'))!
-  const found = [...html.matchAll(/"\/console\/([^"]+)"/g)].map(([, name]) => name!)
-  expect(found.length).toBeGreaterThan(2)
-  for (const name of found) {
-    const { headers } = await call(file.id, 200, { in: { file: name } })
-    await call(file.id, 304, { in: { file: name }, headers: { 'if-none-match': String(headers.etag) } })
-  }
-  await call(file.id, 404, { in: { file: 'none.js' } })
 })
 
 test('HEAD is answered as GET, without a body', async () => {
@@ -422,9 +406,9 @@ test('HEAD is answered as GET, without a body', async () => {
   for (const { id, path } of reads) {
     const query =
       { exportRows: 'format=csv', queryByParameters: 'sql=SELECT%201%20AS%20n%20FROM%20parcels' }[id] ?? ''
-    const target = path.replace('{file}', 'none.js').replaceAll(/\{\w+\}/g, 'parcels')
+    const target = path.replaceAll(/\{\w+\}/g, 'parcels')
     const { status, text } = await ask(port, `${target}?${query}`, { method: 'HEAD', headers: admin })
-    expect([id, status, text]).toEqual([id, target.endsWith('none.js') ? 404 : 200, ''])
+    expect([id, status, text]).toEqual([id, 200, ''])
   }
 })
 
@@ -488,6 +472,6 @@ describe('the descriptions as files', () => {
 
 test('every documented answer came, but those of a server that fails, stops or limits', () => {
   const isOurs = (status: number) => ![408, 429, 500, 503].includes(status)
-  const elsewhere = /^(metrics 40[13]|(show|begin|renew|end)\w+ 404)$/
+  const elsewhere = /^(metrics 40[13]|(begin|renew|end)\w+ 404)$/
   expect(documented.missing((_, status) => isOurs(status)).filter(name => !elsewhere.test(name))).toEqual([])
 })
