@@ -4,13 +4,14 @@
  */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { expect, test } from 'vitest'
 import { COMMANDS, commandHelp, helpText } from '../src/app/commands.ts'
 import { KEY_COLUMNS_MAX } from '../src/catalog/change/table-settings.ts'
 import { SPARE_FILES_MIN } from '../src/log/spare-thread.ts'
 import { FUNCTIONS } from '../src/query/expression/functions.ts'
 import { must } from '../src/util/assert.ts'
+import { FORMAT_VERSION } from '../src/util/data-folder.ts'
 import {
   APPLICATIONS_MAX,
   CLICKHOUSE_TYPE_CHARACTERS_MAX,
@@ -90,6 +91,55 @@ test('every link leads to a file', () => {
     }
   expect(PAGES.length).toBeGreaterThan(20)
   expect(broken).toEqual([])
+})
+
+test('every link into a page leads to a heading', () => {
+  const broken = PAGES.flatMap(page =>
+    [...read(page).matchAll(/\]\(([^)#:]*)#([^)]+)\)/g)]
+      .map(([, path = '', fragment = '']) => ({
+        path: path === '' ? page : join(dirname(page), path),
+        fragment,
+      }))
+      .filter(({ path, fragment }) => path.endsWith('.md') && !anchorsOf(read(path)).has(fragment))
+      .map(({ path, fragment }) => `${page}: ${path}#${fragment}`),
+  )
+  expect(broken).toEqual([])
+})
+
+/** The anchors that the repository's host gives to headings: #the-query-process. */
+function anchorsOf(text: string): Set<string> {
+  const anchors = new Set<string>()
+  for (const [, heading = ''] of text.replaceAll(/^```[\s\S]*?^```$/gm, '').matchAll(/^#+ (.+)$/gm)) {
+    const anchor = heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{M}\p{N}\p{Pc}\- ]/gu, '')
+      .replaceAll(' ', '-')
+    let unique = anchor
+    for (let count = 1; anchors.has(unique); count += 1) unique = `${anchor}-${count}`
+    anchors.add(unique)
+  }
+  return anchors
+}
+
+test('the site has a place for each page, and its first page names each job', async () => {
+  const navigation = (await import(pathToFileURL(join(ROOT, 'site/navigation.mjs')).href)) as {
+    readonly SECTIONS: readonly { readonly title: string; readonly pages: readonly string[] }[]
+  }
+  const named = navigation.SECTIONS.flatMap(({ pages }) => pages)
+  expect(named.length).toBe(new Set(named).size)
+  const made = 'docs/decisions/README.md' // the site makes this list itself
+  expect(named.filter(page => page !== made && !existsSync(join(ROOT, page)))).toEqual([])
+  const jobs = PAGES.filter(page => page.startsWith('docs/how-to/'))
+  expect(jobs.filter(page => !named.includes(page))).toEqual([])
+  const first = read('docs/README.md')
+  expect(jobs.filter(page => !first.includes(`](${page.replace('docs/', '')})`))).toEqual([])
+})
+
+test('the page of upgrades has every version of the data folder', () => {
+  const rows = rowsBelow('docs/upgrading.md', 'What versions changed on disk').map(([version]) =>
+    Number(version),
+  )
+  expect(rows).toEqual(Array.from({ length: FORMAT_VERSION }, (_, index) => index + 1))
 })
 
 test('the architecture page names every folder and every file of src/, and no other', () => {

@@ -23,7 +23,7 @@ const FORMAT_FILE_BYTES_MAX = 64
  * columns read of its request. An earlier folder is read, and gets this version before its first
  * change, so that no earlier Weir opens it afterwards.
  */
-const FORMAT_VERSION = 4
+export const FORMAT_VERSION = 4
 const FORMAT_VERSION_MIN = 1
 
 /** Exit code of flock(1) when another process holds the lock. */

@@ -4,7 +4,7 @@
 import { execFile } from 'node:child_process'
 import { createHmac } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
@@ -62,40 +62,6 @@ test('the curl commands of docs/query.md answer on the pool that Weir makes', as
   expect(stdout).toMatch(/^hello,events\r\nweir,1\r\ntime,value\r\n(\S+,[01]\r\n){7,8}$/)
   expect((await server.stop()).code).toBe(0)
 })
-
-test('the requests of docs/graphql-examples.md get the answers of the page', async () => {
-  const page = document('docs/graphql-examples.md')
-  const blocks = [...page.matchAll(/```sh\n([\s\S]*?)```(?:\n\n```json\n([\s\S]*?)```)?/g)]
-  expect(page.match(/```sh|```json/g)?.length).toBe(blocks.flat().filter(Boolean).length - blocks.length)
-  const server = await startServer()
-  const script = blocks.map(([, request]) => request).join('\necho; echo "--- next"\n')
-  const { stdout } = await run(
-    'bash',
-    [
-      '-c',
-      `set -eu\n${script}`
-        .replaceAll('http://127.0.0.1:8420', server.base)
-        .replaceAll('dist/src/app/main.js', MAIN),
-    ],
-    { cwd: dirname(server.dataDir) },
-  )
-  const answers = stdout.replaceAll(server.base, 'http://127.0.0.1:8420').split('--- next\n')
-  for (const [index, [, request, answer]] of blocks.entries())
-    if (answer === undefined) expect([request, answers[index]?.trim()]).toEqual([request, ''])
-    else expect([request, JSON.parse(answers[index] ?? '')]).toEqual([request, JSON.parse(answer, anyText)])
-  const [, kinds = ''] = /^\| question +\|(.*)\|$/m.exec(document('docs/query.md')) ?? []
-  const asked = [...kinds.matchAll(/`(\w+)`/g)].map(([, kind]) => kind).filter(kind => kind !== 'sql')
-  expect(asked.length).toBeGreaterThan(8)
-  expect(asked.filter(kind => !page.includes(`${kind}(input`))).toEqual([])
-  expect((await server.stop()).code).toBe(0)
-})
-
-/** `…` on a page stands for what differs from server to server. */
-function anyText(_key: string, value: unknown): unknown {
-  return typeof value === 'string' && value.includes('…')
-    ? expect.stringMatching(new RegExp(`^${value.replace('…', '.+')}$`))
-    : value
-}
 
 test('the README makes a source by a preset, and names presets that there are', async () => {
   const server = await startServer()
