@@ -62,6 +62,7 @@ const LONGEST = [
   'crash/kills_at_random_moments',
   'path/records_model',
   'path/compaction',
+  'path/job_pages',
   'abuse/bodies',
   'path/over_node_http',
   'flips/few_flips',
