@@ -163,7 +163,7 @@ async function replyOf(read: () => Reply | Promise<Reply>, responder: Responder)
   try {
     return await read()
   } catch (error) {
-    return problemReply(refusalOfError(error, responder.name))
+    return problemReply(refusalOfError(error, responder.route, responder.requestId))
   }
 }
 
