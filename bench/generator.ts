@@ -45,7 +45,7 @@ export interface Latency {
   readonly maxMs: number
 }
 
-/** Requests without success: how many by the status of their answer, or by what stood in for one. */
+/** Requests without success, by the status of their answer or what happened in place of one. */
 export type Errors = Readonly<Record<string, number>>
 
 export interface GeneratorDone {

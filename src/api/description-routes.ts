@@ -1,7 +1,7 @@
 /**
  * The API describes itself:
  *
- *   GET /openapi.json     every path but pages, as OpenAPI 3.1; for anybody: nothing in it is a user's
+ *   GET /openapi.json     every path but pages, as OpenAPI 3.1; for anybody: it has no data
  *   GET /graphql/schema   the GraphQL schema as text; for those whom introspection answers
  *
  * The texts are made when they are first asked for, and sent from memory then.

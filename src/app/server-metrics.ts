@@ -85,7 +85,7 @@ export function applicationName(catalog: Catalog, id: string): string {
   return catalog.application(id)?.uniqueName ?? id
 }
 
-/** What the gauges need besides the server. */
+/** The needs of the gauges besides the server. */
 interface Watched {
   readonly dataDir: string
   readonly startedAtMs: number

@@ -254,7 +254,7 @@ describe('the files', () => {
       copyFileSync(fixture(`${name}.crt`), files.cert)
     }
     put('first')
-    /** Resolves when the files as they are now were taken by a watch that began with another pair. */
+    /** Resolves when a watch that began with another pair took the files as they are now. */
     const read = (): Promise<TlsPair> =>
       new Promise(resolve => {
         const none = { cert: Buffer.alloc(0), key: Buffer.alloc(0) }
