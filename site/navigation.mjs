@@ -16,8 +16,8 @@ export const SECTIONS = [
   {
     title: 'How to',
     pages: [
-      'docs/how-to/receive-stripe.md',
       'docs/how-to/receive-any-webhook.md',
+      'docs/how-to/receive-stripe.md',
       'docs/how-to/protect-a-webhook.md',
       'docs/how-to/update-a-record.md',
       'docs/how-to/delete-a-record.md',
@@ -27,6 +27,7 @@ export const SECTIONS = [
       'docs/how-to/make-a-dashboard.md',
       'examples/dashboard/README.md',
       'docs/how-to/numbers-for-each-customer.md',
+      'docs/how-to/ask-with-sql.md',
       'docs/how-to/get-data-out.md',
       'docs/how-to/delete-a-persons-data.md',
     ],

@@ -288,6 +288,16 @@ test('the page of expressions has the table of functions, and their limits', () 
   )
 })
 
+test('the page of GraphQL has every relative range of the schema', () => {
+  const [, values = ''] =
+    /^enum RelativeTimeRange \{\n([\s\S]*?)^\}/m.exec(read('src/api/graphql/query.graphql')) ?? []
+  const names = [...values.matchAll(/^ {2}(\w+)/gm)].map(([, name]) => must(name, 'a value'))
+  expect(names.length).toBeGreaterThan(30)
+  const section = must(read('docs/graphql.md').split('\n## Relative time ranges\n')[1], 'the section')
+  const shown = quoted(section.split('\n## ')[0] ?? '')
+  expect(names.filter(name => !shown.includes(name))).toEqual([])
+})
+
 test('the page of statements has their limits', () => {
   const limits = rowsBelow('docs/sql.md', 'Limits').map(([, value]) => value?.replaceAll(',', ''))
   expect(limits).toEqual(

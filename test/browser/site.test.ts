@@ -35,6 +35,10 @@ const TASKS: readonly (readonly [query: string, title: string])[] = [
   ['createDeletionJob', 'Delete a record'],
   ['why was my event rejected', 'Find rejected events'],
   ['backup', 'Run it in production'],
+  ['getting started', 'Getting started'],
+  ['quickstart', 'Getting started'],
+  ['sql last week', 'Ask with SQL'],
+  ['correct a record', 'Update a record'],
 ]
 
 let browser: Browser
