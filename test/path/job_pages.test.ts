@@ -3,19 +3,25 @@
  * runs as it stands there and prints what the page says. One server serves all of them.
  */
 import { readdirSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { blocksLeftOver, blocksOf, readPage, runPage } from '../util/run-page.ts'
+import { BASE, blocksLeftOver, blocksOf, expectShown, readPage, runPage } from '../util/run-page.ts'
 import { startServer, type TestServer } from '../util/server.ts'
 
 const FOLDER = fileURLToPath(new URL('../../../docs/how-to', import.meta.url))
 const FIRST = 'docs/how-to/README.md'
+/** What a reader pastes before each other page. */
+const PASTE = blocksOf(readPage(FIRST).split('\n## Paste once\n')[1] ?? '').slice(0, 1)
 const JOBS = readdirSync(FOLDER)
   .map(name => `docs/how-to/${name}`)
   .filter(name => name !== FIRST)
 const PAGES = [...JOBS, 'docs/upgrading.md', 'docs/graphql-examples.md']
 /** Lines of a job page: what is longer belongs into the reference. */
 const JOB_LINES_MAX = 160
+const DAY_MS = 86_400_000
+/** A page takes less. */
+const MIDNIGHT_MS = 30_000
 
 let server: TestServer
 beforeAll(async () => {
@@ -29,11 +35,31 @@ test('there is a page for each job', () => {
   expect(JOBS.length).toBeGreaterThanOrEqual(10)
 })
 
+describe(FIRST, () => {
+  const page = readPage(FIRST)
+  const [start = '', shown = ''] = /^```text\n(weir: kernel [\s\S]*?)^```\n/m.exec(page) ?? []
+
+  test('shows what a first start prints', async () => {
+    await expectShown(() => server.output().replaceAll(server.base, BASE), shown)
+  })
+
+  test('its commands print what it says, and no other code is there', async () => {
+    await runPage(server, page)
+    expect(blocksLeftOver(page.replace(start, ''))).toEqual([])
+  })
+})
+
 describe.each(PAGES)('%s', name => {
   const page = readPage(name)
 
   test('its commands print what it says', async () => {
-    await runPage(server, page, blocksOf(readPage(FIRST)))
+    await awayFromMidnight()
+    await runPage(server, page, PASTE)
+  })
+
+  test('leaves the names that were pasted as they are, for the next page in this shell', () => {
+    const scripts = blocksOf(page).map(({ script }) => script)
+    expect(scripts.filter(script => /^(WEIR|ID|SECRET|TOKEN)=(?!\S+ ask )/m.test(script))).toEqual([])
   })
 
   test('has no code that is not run, and says what to paste first', () => {
@@ -56,3 +82,9 @@ test('docs/graphql-examples.md asks every question of the schema', () => {
   const page = readPage('docs/graphql-examples.md')
   expect(questions.filter(name => !page.includes(`${name}(input`))).toEqual([])
 })
+
+/** Pages ask for the last days: no midnight (UTC) may pass between an event and its question. */
+async function awayFromMidnight(): Promise<void> {
+  const leftMs = DAY_MS - (Date.now() % DAY_MS)
+  if (leftMs < MIDNIGHT_MS) await sleep(leftMs)
+}

@@ -4,20 +4,24 @@
  * A block of `sh` is what a reader pastes. A block that directly follows it is the answer, its
  * standard output. `…` in an answer stands for any text, and a line that is `…` for any lines. A
  * block without an answer prints nothing and succeeds. One that begins with "# In a second shell"
- * or "# In a third shell" runs beside the rest of the page, until its answer is there.
+ * or "# In a third shell" runs beside the rest of the page, until its answer is there. Port 8420 is
+ * that of the server of the test, and 8421 a free one.
  */
 import { execFile } from 'node:child_process'
-import { readFileSync, symlinkSync } from 'node:fs'
+import { readdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect } from 'vitest'
-import { type TestServer, temporaryFolder } from './server.ts'
+import { freePort, type TestServer, temporaryFolder } from './server.ts'
 
 const run = promisify(execFile)
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 const MAIN = fileURLToPath(new URL('../../src/app/main.js', import.meta.url))
-const BASE = 'http://127.0.0.1:8420'
+/** The address of the server in the pages. */
+export const BASE = 'http://127.0.0.1:8420'
+/** The port of a server that a page starts. */
+const SECOND_PORT = '8421'
 const NEXT = '--- next'
 const BESIDE = /^# In a (second|third) shell\./
 const BLOCK = /^```sh\n([\s\S]*?)^```\n(?:\n```(json|text|csv)\n([\s\S]*?)^```\n)?/gm
@@ -50,19 +54,26 @@ export async function runPage(server: TestServer, page: string, before: readonly
   const blocks = [...before, ...blocksOf(page)]
   const folder = temporaryFolder('weir-page-')
   symlinkSync(server.dataDir, join(folder, 'data'))
+  const port = await freePort()
   const script = blocks.map(({ script }, index) => (BESIDE.test(script) ? besideText(script, index) : script))
-  const { stdout } = await run(
-    'bash',
-    // With job control each part that runs beside has a process group of its own.
-    ['-c', `set -um\n${[...script, ''].join(`\nprintf '\\n${NEXT} %s\\n' $?\n`)}`]
-      .map(text => text.replaceAll(BASE, server.base))
-      .map(text => text.replaceAll('dist/src/app/main.js', MAIN)),
-    { cwd: folder },
-  )
-  const outputs = stdout.replaceAll(server.base, BASE).split(new RegExp(`\\n${NEXT} (\\d+)\\n`))
-  for (const [index, block] of blocks.entries())
-    if (BESIDE.test(block.script)) await endBeside(folder, index, block)
-    else compare(block, outputs[2 * index] ?? '', outputs[2 * index + 1] ?? '')
+  const asShown = (text: string) =>
+    text.replaceAll(server.base, BASE).replaceAll(`:${port}`, `:${SECOND_PORT}`)
+  try {
+    const { stdout } = await run(
+      'bash',
+      // With job control each part that runs beside has a process group of its own.
+      ['-c', `set -um\n${[...script, ''].join(`\nprintf '\\n${NEXT} %s\\n' $?\n`)}`]
+        .map(text => text.replaceAll(SECOND_PORT, port).replaceAll(BASE, server.base))
+        .map(text => text.replaceAll('dist/src/app/main.js', MAIN)),
+      { cwd: folder },
+    )
+    const outputs = asShown(stdout).split(new RegExp(`\\n${NEXT} (\\d+)\\n`))
+    for (const [index, block] of blocks.entries())
+      if (BESIDE.test(block.script)) await compareBeside(folder, index, block, asShown)
+      else compare(block, outputs[2 * index] ?? '', outputs[2 * index + 1] ?? '')
+  } finally {
+    endBeside(folder)
+  }
 }
 
 /** Begins a block, and waits until it has printed its first byte. */
@@ -72,13 +83,22 @@ function besideText(script: string, index: number): string {
 until [ -s ${out} ] || [ -s ${out}.notes ]; do sleep 0.1; done`
 }
 
-async function endBeside(folder: string, index: number, block: Block): Promise<void> {
-  const read = (ending: string) => readFileSync(join(folder, `beside-${index}${ending}`), 'utf8')
-  try {
-    await expect.poll(() => read('')).toMatch(patternOf(block.answer ?? ''))
-  } finally {
-    process.kill(-Number(read('.pid')), 'SIGKILL')
-  }
+async function compareBeside(folder: string, index: number, block: Block, asShown: (text: string) => string) {
+  const read = () => asShown(readFileSync(join(folder, `beside-${index}`), 'utf8'))
+  await expectShown(read, block.answer ?? '')
+}
+
+/** Ends what runs beside a page, also where the page failed. */
+function endBeside(folder: string): void {
+  for (const name of readdirSync(folder).filter(name => /^beside-\d+\.pid$/.test(name)))
+    try {
+      process.kill(-Number(readFileSync(join(folder, name), 'utf8')), 'SIGKILL')
+    } catch {} // it has ended
+}
+
+/** Waits until the output is what a page shows of it. */
+export async function expectShown(output: () => string, shown: string): Promise<void> {
+  await expect.poll(output).toMatch(patternOf(shown))
 }
 
 function compare({ script, kind, answer }: Block, output: string, status: string): void {
