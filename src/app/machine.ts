@@ -77,7 +77,8 @@ function statusOf(id: string): Promise<string | undefined> {
 }
 
 function fieldOf(status: string, field: string): string {
-  return new RegExp(`^${field}:\\s*(.*)$`, 'm').exec(status)?.[1] ?? ''
+  const line = status.split('\n').find(one => one.startsWith(`${field}:`)) ?? ''
+  return line.slice(field.length + 1).trim()
 }
 
 /**
