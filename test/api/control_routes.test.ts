@@ -63,7 +63,7 @@ test.each([
   ['the head of a page', 'HEAD', '/livez', '', 200],
   ['a route', 'GET', '/v1/pools/a/arrow', '', 200],
   ['a body in chunks', 'POST', '/graphql', 'chunks', 200],
-  ['a method that HTTP does not know', 'FOO', '/livez', '', 501],
+  ['a method without a route', 'PUT', '/livez', '', 405],
   ['a framing that is refused', 'GET', '/livez', 'chunks', 400],
 ])(
   '%s: the answer repeats the id of its request once, and none of several',
