@@ -59,7 +59,7 @@ const SECURITY = {
   'permissions-policy': 'camera=(), geolocation=(), microphone=()',
 }
 
-/** The routes of the console. Throws CannotRun where set-up has not built it. */
+/** The routes of the console. Throws CannotRun where its files are missing. */
 export function consoleRoutes(folder: string): PageRoute[] {
   const page = builtFile(folder, 'index.html', 'no-cache')
   const files = new Map(
@@ -99,7 +99,7 @@ function readBuilt(path: string): Buffer {
     return readFileSync(path)
   } catch (error) {
     throw new CannotRun(
-      `the console was not built: ${(error as Error).message}; run set-up again, or start with --console off`,
+      `the console is not there: ${(error as Error).message}; build or install Weir again, or start with --console off`,
     )
   }
 }

@@ -9,6 +9,7 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { CannotRun } from './errors.ts'
+import { IS_CLONE } from './version.ts'
 
 const require = createRequire(import.meta.url)
 
@@ -105,5 +106,7 @@ function remedy(reason: string): string {
   const needed = /\b(GLIBC(?:XX)?)_([\d.]+)/.exec(reason)
   if (needed !== null)
     return `Its binary needs ${needed[1]} ${needed[2]}: use a newer system, or a Node version whose binary this system can load`
-  return "Install the packages of this machine with `npm install --include=optional` in Weir's folder; README.md says where Weir runs"
+  return IS_CLONE
+    ? "Install the packages of this machine with `npm install --include=optional` in Weir's folder; README.md says where Weir runs"
+    : 'Install the package of Weir again, the one for this machine; README.md says where Weir runs'
 }

@@ -8,14 +8,12 @@ import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import { CannotRun } from './errors.ts'
 import { loadReason } from './load-package.ts'
+import { IS_CLONE } from './version.ts'
 
 /** Which routines run: those of the native module, or the TypeScript ones alone. */
 export type KernelChoice = 'native' | 'js'
 
 const FILE = fileURLToPath(new URL('../../native/weir.node', import.meta.url))
-
-/** A checkout has it; an installed package does not. */
-const SET_UP = fileURLToPath(new URL('../../../src/setup.mjs', import.meta.url))
 
 /** The module, or why there is none. */
 let loaded: { readonly module?: object; readonly why?: string } | undefined
@@ -37,7 +35,7 @@ export function nativeFile(kernel: KernelChoice = 'native'): string | undefined 
 
 function load(): NonNullable<typeof loaded> {
   if (!existsSync(FILE)) {
-    if (!existsSync(SET_UP)) return { why: 'this package was made without it' }
+    if (!IS_CLONE) return { why: 'this package was made without it' }
     return { why: 'it was not built, and set-up said why (node src/setup.mjs says it again)' }
   }
   try {

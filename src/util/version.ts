@@ -1,7 +1,11 @@
-/** The running version of Weir, for example `0.1.0`. */
-import { readFileSync } from 'node:fs'
+/** The program that runs: its version, and how it came here. */
+import { existsSync, readFileSync } from 'node:fs'
 
 const PACKAGE = new URL('../../../package.json', import.meta.url)
 
+/** A clone has a set-up; an installed package does not. */
+export const IS_CLONE = existsSync(new URL('../../../src/setup.mjs', import.meta.url))
+
+/** For example `0.1.0`. */
 export const WEIR_VERSION = (JSON.parse(readFileSync(PACKAGE, 'utf8')) as { readonly version: string })
   .version

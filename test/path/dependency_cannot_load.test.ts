@@ -98,7 +98,7 @@ test.each(PACKAGES_TO_REMOVE)('%s that is not installed: exit 2, one line, the w
   expect(lines).toEqual([expect.stringContaining(`the package ${name} cannot be loaded: `)])
   expect(lines[0]).toMatch(/(Cannot find|No native build)/)
   expect(lines[0]).toContain(`Node ${process.version}, ${process.platform} ${process.arch}, `)
-  expect(lines[0]).toContain('npm install --include=optional')
+  expect(lines[0]).toContain('Install the package of Weir again, the one for this machine')
   expect(code).toBe(2)
 })
 
@@ -111,7 +111,7 @@ test.each([
   const { code, lines } = start(root)
   expect(lines).toEqual([expect.stringContaining(`the package ${name} cannot be loaded: `)])
   expect(lines[0]).toMatch(/(file too short|invalid ELF header|ELF)/)
-  expect(lines[0]).toContain('npm install --include=optional')
+  expect(lines[0]).toContain('Install the package of Weir again, the one for this machine')
   expect(code).toBe(2)
 })
 
