@@ -10,9 +10,9 @@
  * npm, because it runs first. It reports on standard error.
  *
  * `node src/setup.mjs` sets up all. `node src/setup.mjs run FILE …` then runs dist/FILE in this
- * process. A FILE of the server is set up without the packages and files of tests, checks, benches
- * and examples. A server whose build is current needs no dev packages: an image may drop them
- * (`npm prune --omit=dev`).
+ * process. A FILE of the server, and `node src/setup.mjs server`, which runs nothing, are set up
+ * without the packages and files of tests, checks, benches and examples. A server whose build is
+ * current needs no dev packages: an image may drop them (`npm prune --omit=dev`).
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -27,7 +27,7 @@ const begin = performance.now()
 const [, , verb, fileToRun = ''] = process.argv
 
 /** A server needs neither the packages nor the compiled files of tests, benches and examples. */
-const isServer = verb === 'run' && fileToRun.startsWith('src/')
+const isServer = verb === 'server' || (verb === 'run' && fileToRun.startsWith('src/'))
 const kind = isServer ? 'server' : 'all'
 
 /** True when nothing has to be done. A server whose build is current needs no dev packages. */
