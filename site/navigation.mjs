@@ -36,6 +36,7 @@ export const SECTIONS = [
     title: 'Run it',
     pages: [
       'docs/how-to/run-in-production.md',
+      'docs/deploy.md',
       'docs/operating.md',
       'docs/http.md',
       'examples/deploy/README.md',
