@@ -81,6 +81,7 @@ const LONGEST = [
   'tools/killed_commands_run_again',
   'jobs/jobs_match_model',
   'query/hidden_rows_plans',
+  'setup/packed',
 ]
 
 /** They start no server and no process: files of a folder share a worker. */

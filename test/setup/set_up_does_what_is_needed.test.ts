@@ -69,6 +69,19 @@ test('a start is no set-up of the tests, which installs and compiles the rest; t
   expect(clone.takeCalls()).toEqual([])
 })
 
+test('the set-up of a server alone, for its package, is that of a start, and runs nothing', async () => {
+  clone.prune()
+  expect(await clone.setUp('server')).toMatchObject({
+    code: 0,
+    output: expect.not.stringContaining('weir runs'),
+  })
+  const calls = clone.takeCalls()
+  expect(calls.shift()).toMatch(BUILDERS)
+  expect(calls.sort()).toEqual(BUILT)
+  expect((await startsAndRuns()).output).toBe('weir runs\n')
+  expect(clone.takeCalls()).toEqual([])
+})
+
 test('a start keeps the packages of the tests where it installs others', async () => {
   await startsAndRuns()
   clone.takeCalls()
