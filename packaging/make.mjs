@@ -99,7 +99,10 @@ function stagePackages() {
 /** @param {string} folder */
 const nameOf = folder => folder.replace(/^.*node_modules\//, '')
 
-/** Leaves in a package.json what is there, and nothing to run at the install. @param {string} folder */
+/**
+ * Leaves in a package.json what is there, and nothing to run at the install.
+ * @param {string} folder
+ */
 function rewrite(folder) {
   const path = join(stage, folder, 'package.json')
   const {
