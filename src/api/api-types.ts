@@ -17,6 +17,8 @@ import type { ParseResult, ParseTask } from '../parse/parse-task.ts'
 import type { RisingClock } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import { ANSWER_MS_MAX, BODY_MS_MAX, STREAM_IDLE_MS, WAIT_MS_MAX } from '../util/limits.ts'
+import type { RequestIds } from '../util/request-id.ts'
+import type { TraceSpan } from '../util/tracing.ts'
 import type { Responder } from './http/responder.ts'
 import type { Tls } from './http/tls.ts'
 import type { RequestHead, Transport } from './http/transport.ts'
@@ -104,8 +106,8 @@ export interface ControlRequest {
   /** The headers that its route names; "" where one is not there. */
   readonly headers: Readonly<Record<string, string>>
   readonly gone: AbortSignal
-  /** "" where its client gave none. */
-  readonly requestId: string
+  readonly ids: RequestIds
+  readonly span: TraceSpan | undefined
 }
 
 export interface ControlRoute {
@@ -189,8 +191,9 @@ export interface ApiDeps {
   /**
    * Numbers the records before it returns. Resolves when they are durable (W-1) and in the
    * memtable. Rejects with Unavailable (503). Nobody reads the spans after it has settled.
+   * @param onDurable called between the two
    */
-  commit(batch: CommitBatch): Promise<void>
+  commit(batch: CommitBatch, onDurable?: () => void): Promise<void>
   graphql(request: ControlRequest): Promise<Reply>
   token(request: ControlRequest): Promise<Reply>
   readonly routes: readonly ControlRoute[]
@@ -200,6 +203,8 @@ export interface ApiDeps {
   metricsAccess(authorization: string): Refusal | undefined
   metricsText(): Promise<string>
   readonly meter: ApiMeter
+  /** Begins the span of a request; absent where nothing is traced. */
+  readonly trace?: ((head: RequestHead) => TraceSpan) | undefined
 }
 
 export interface ImportDeps {

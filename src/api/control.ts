@@ -37,6 +37,8 @@ export const CONTROL_INCOMPLETE_BYTES_MAX = 32 * MiB
 type Handler = (head: RequestHead, responder: Responder, parameters: readonly string[] | undefined) => void
 
 interface Route {
+  /** As in `/v1/pools/{pool}/arrow`, for traces. */
+  readonly template: string
   /** The parts of the path; undefined matches any one part. */
   readonly parts: readonly (string | undefined)[]
   /** For the log: graphql, token, health, metrics, console, import or other. */
@@ -55,7 +57,8 @@ export class Router {
    */
   add(path: string, name: string, methods: Route['methods'], cors = false): void {
     const parts = path.split('/').map(part => (part.startsWith(':') ? undefined : part))
-    this.#routes.push({ parts, name, methods, otherwise: refusing(allowOf(methods), cors) })
+    const template = path.replaceAll(/:(\w+)/g, '{$1}')
+    this.#routes.push({ template, parts, name, methods, otherwise: refusing(allowOf(methods), cors) })
   }
 
   /** Passes the request to its handler. Returns false where the table has no such path. */
@@ -63,8 +66,9 @@ export class Router {
     const given = head.path.split('/')
     const route = this.#routes.find(({ parts }) => matches(parts, given))
     if (route === undefined) return false
-    const { name, parts, methods, otherwise } = route
+    const { template, name, parts, methods, otherwise } = route
     responder.route = name
+    responder.span?.route(head, template, head.path)
     const handler = Object.hasOwn(methods, head.method) ? methods[head.method]! : otherwise
     handler(head, responder, parametersOf(parts, given))
     return true
@@ -163,7 +167,7 @@ async function replyOf(read: () => Reply | Promise<Reply>, responder: Responder)
   try {
     return await read()
   } catch (error) {
-    return problemReply(refusalOfError(error, responder.route, responder.requestId))
+    return problemReply(refusalOfError(error, responder.route, responder.ids))
   }
 }
 
@@ -175,7 +179,7 @@ function refusing(allow: string, cors: boolean): Handler {
   return (head, responder) => answerEarly(responder, reply, declaredBytesOf(head))
 }
 
-type ControlHead = Omit<ControlRequest, 'body' | 'gone' | 'requestId'>
+type ControlHead = Omit<ControlRequest, 'body' | 'gone' | 'ids' | 'span'>
 
 const BUSY = refuse(503, 'busy', 'too many requests are under way')
 
@@ -230,7 +234,7 @@ export class Control {
         await this.#answer(
           responder,
           handle,
-          { ...head, body, gone: gone.signal, requestId: responder.requestId },
+          { ...head, body, gone: gone.signal, ids: responder.ids, span: responder.span },
           cors,
         )
         this.#running -= 1
@@ -257,7 +261,7 @@ export class Control {
       }
       reply = answer
     } catch (error) {
-      reply = problemReply(refusalOfError(error, responder.route, responder.requestId))
+      reply = problemReply(refusalOfError(error, responder.route, responder.ids))
     }
     responder.send(cors ? withCors(reply) : reply)
   }

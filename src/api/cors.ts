@@ -9,7 +9,8 @@ export function preflightOf(methods: string): Reply {
   const headers = {
     'access-control-allow-origin': '*',
     'access-control-allow-methods': methods,
-    'access-control-allow-headers': 'authorization, content-type, if-none-match, x-request-id',
+    'access-control-allow-headers':
+      'authorization, content-type, if-none-match, x-request-id, traceparent, tracestate',
     'access-control-max-age': '86400',
   }
   return { status: 204, headers, body: '' }

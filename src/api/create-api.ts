@@ -110,6 +110,9 @@ function dispatcher(
   const tarpit = new Tarpit()
   const webhook = (head: RequestHead, responder: Responder, id: string, subpath: string) => {
     responder.route = head.method === 'delete' ? 'delete' : 'ingest'
+    // The path is the secret of the webhook's sender.
+    const route = subpath === '' ? '/v1/{webhook_id}' : '/v1/{webhook_id}/{path}'
+    responder.span?.route(head, route, '/v1/REDACTED')
     const admission = connections.stopping ? STOPPING : admit(head, id, subpath, deps, rate)
     if ('target' in admission) {
       ingest.receive(admission, responder)
@@ -137,6 +140,7 @@ function dispatcher(
   return (head, responder) => {
     const { path, framing } = head
     responder.requestId = head.requestId
+    responder.span = deps.trace?.(head)
     if (typeof framing !== 'number') refuseHead(head, responder, framing)
     else if (framing === CHUNKED && !chunked) refuseHead(head, responder, NO_CHUNKS)
     else if (path.startsWith(INGEST) && !path.includes('/', INGEST.length) && path !== QUERY_PATH)
@@ -169,7 +173,7 @@ function answerHandshake(
     store().then(
       () => answerEarly(responder, reply, declaredBytes),
       error => {
-        const refusal = refusalOfError(error, 'handshake', responder.requestId)
+        const refusal = refusalOfError(error, 'handshake', responder.ids)
         answerEarly(responder, problemReply(refusal), declaredBytes)
       },
     )

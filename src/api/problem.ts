@@ -4,7 +4,7 @@
  */
 import { STATUS_CODES } from 'node:http'
 import { AccessEnded, BodyBroken, type Refusal, SegmentDamaged, Unavailable } from '../util/errors.ts'
-import { inLog } from '../util/request-id.ts'
+import { inLog, NO_IDS, type RequestIds } from '../util/request-id.ts'
 import { fail } from '../util/say.ts'
 import type { Reply } from './api-types.ts'
 import { shown } from './parameters.ts'
@@ -60,9 +60,9 @@ export function problemFields(refusal: Refusal) {
 /**
  * Words an error for the client. An error of the server also goes to standard error.
  * @param where the route or the part of the server
- * @param requestId of the request, or those of joinRequestIds
+ * @param ids of the request, or those of joinIds
  */
-export function refusalOfError(error: unknown, where: string, requestId = ''): Refusal {
+export function refusalOfError(error: unknown, where: string, ids: RequestIds = NO_IDS): Refusal {
   if (error instanceof Unavailable && error.code === 'too_much_work')
     return refuse(400, error.code, error.message)
   if (error instanceof Unavailable) return refuse(503, error.code, error.message)
@@ -71,6 +71,6 @@ export function refusalOfError(error: unknown, where: string, requestId = ''): R
   if (error instanceof SegmentDamaged)
     return { ...refuse(500, 'segment_damaged', error.messageForClient), retryable: false }
   const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
-  fail(`${where}${inLog(requestId)}: ${text}`, requestId)
+  fail(`${where}${inLog(ids)}: ${text}`, ids)
   return refuse(500, 'internal', 'the server failed; its log has the error')
 }

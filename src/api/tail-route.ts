@@ -24,7 +24,7 @@ import { type TailDeps, type TailStep, tailStep } from '../query/tail.ts'
 import { monotonicMs, wallMs } from '../util/clock.ts'
 import { type Refusal, Unavailable } from '../util/errors.ts'
 import { KiB, ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
-import { joinRequestIds } from '../util/request-id.ts'
+import { joinIds, type RequestIds } from '../util/request-id.ts'
 import type { ControlRequest, ControlRoute, OpenAnswer, Reply } from './api-types.ts'
 import type { Responder } from './http/responder.ts'
 import { StreamAhead } from './http/stream.ts'
@@ -169,7 +169,7 @@ class Poller {
       caller.verifyAgain(QUERY_SCOPE)
       return await this.#run()
     } catch (error) {
-      return refusalOfError(error, 'tail', request.requestId)
+      return refusalOfError(error, 'tail', request.ids)
     } finally {
       this.#joining.delete(request)
       if (this.size === 0) setImmediate(() => this.#leave(undefined))
@@ -238,7 +238,7 @@ class Poller {
     } catch (error) {
       if (error instanceof Unavailable) throw error
       const asking = [...this.#joining, ...this.#readers]
-      refused = refusalOfError(error, 'tail', joinRequestIds(asking.map(one => one.requestId)))
+      refused = refusalOfError(error, 'tail', joinIds(asking.map(one => one.ids)))
     }
     if (refused !== undefined) this.end({ code: refused.code, message: refused.message })
     return refused
@@ -309,8 +309,8 @@ class Reader {
     this.#ahead = new StreamAhead(responder)
   }
 
-  get requestId(): string {
-    return this.#responder.requestId
+  get ids(): RequestIds {
+    return this.#responder.ids
   }
 
   /** Sends the head; false where the client is gone. */
@@ -337,7 +337,7 @@ class Reader {
     try {
       this.caller.verifyAgain(QUERY_SCOPE)
     } catch (error) {
-      const { code, message } = refusalOfError(error, 'tail', this.requestId)
+      const { code, message } = refusalOfError(error, 'tail', this.ids)
       this.end({ code, message })
       return false
     }

@@ -57,8 +57,7 @@ export function wireIngest({ catalog, commit, received, append, webhookUrl }: In
       if (found === undefined) return undefined
       const { number } = found.pool
       const cached = targets.get(number)
-      if (cached !== undefined && cached.pool === found.pool && cached.source === found.source)
-        return cached.target
+      if (cached?.pool === found.pool && cached.source === found.source) return cached.target
       const schema = catalog.read.currentSchema(found.pool)
       const sender = senderOf(found.source.sender ?? null, schema, {
         url: () => webhookUrl(webhookId),
@@ -93,7 +92,7 @@ export function wireIngest({ catalog, commit, received, append, webhookUrl }: In
       resumed = listener
     },
     isLive: (pool: number) => catalog.poolByNumber(pool) !== undefined,
-    async commit(batch: CommitBatch): Promise<void> {
+    async commit(batch: CommitBatch, onDurable?: () => void): Promise<void> {
       const { firstSequence, durable } = commit.append(batch.spans, batch.records)
       for (const { requests } of batch.parts)
         for (let word = 0; word < requests.length; word += ENTRY_WORDS)
@@ -101,6 +100,7 @@ export function wireIngest({ catalog, commit, received, append, webhookUrl }: In
       // Looked up before the sync. `append` drops the rows of a pool that is deleted meanwhile.
       const schemas = batch.parts.map(part => catalog.schema(part.pool, part.version))
       await durable
+      onDurable?.()
       for (const [index, part] of batch.parts.entries()) {
         const schema = schemas[index]
         if (schema !== undefined)

@@ -22,6 +22,7 @@ import type { OpenedCatalog } from '../catalog/open-catalog.ts'
 import { REJECTED_EVENTS } from '../catalog/rejected-pool.ts'
 import { Activity } from '../database/activity.ts'
 import { sweepThenCompact } from '../database/compaction.ts'
+import { tracesEndpoint } from '../database/config.ts'
 import { openStages, rebuiltNotes, type Stages } from '../database/stages.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
 import { addColumnRunner } from '../jobs/add-column.ts'
@@ -41,8 +42,9 @@ import { BODY_BYTES_MAX, CLIENT_SECRET_CHARACTERS_MIN, QUERY_NICE } from '../uti
 import { checkInstalled } from '../util/load-package.ts'
 import { kernelNote } from '../util/native.ts'
 import type { Paths } from '../util/paths.ts'
-import { printable, sayAudit, warn } from '../util/say.ts'
+import { announce, printable, sayAudit, warn } from '../util/say.ts'
 import { nicePool } from '../util/this-thread.ts'
+import type { Tracing } from '../util/tracing.ts'
 import { apiRoutes } from './api-routes.ts'
 import { keepSecret } from './handed-secret.ts'
 import { wireIngest } from './ingest-wiring.ts'
@@ -65,6 +67,7 @@ export interface Server extends Stages {
   readonly jobs: Jobs
   readonly exportThread: ExportClient
   readonly paths: Paths
+  readonly tracing: Tracing | undefined
 }
 
 /**
@@ -106,7 +109,8 @@ export async function openServer(start: ServerStart): Promise<Running> {
   const jobs = makeJobs(start, stages, engine, ingest.cutOver, () => api)
   await endImports(stages)
   jobs.start() // before a request can create one
-  const server: Server = { ...stages, commit, backups, jobs, engine, exportThread, paths }
+  const tracing = await tracingOf(start, stages)
+  const server: Server = { ...stages, commit, backups, jobs, engine, exportThread, paths, tracing }
   const health: HealthState = {
     stopping: false,
     log: commit.stats().state,
@@ -137,6 +141,18 @@ export async function openServer(start: ServerStart): Promise<Running> {
     consoleCode: applicationId => (isLocalConsole(config) ? sessions.newCode(applicationId) : undefined),
     stop: () => stopServer(server, listening, health),
   }
+}
+
+/** Loads the libraries of traces where the environment names a collector for them. */
+async function tracingOf({ config, http }: ServerStart, { metrics }: Stages): Promise<Tracing | undefined> {
+  const collector = tracesEndpoint()
+  if (collector === undefined) return undefined
+  const { startTracing } = await import('../util/tracing.ts')
+  // Some collectors want a secret in the path.
+  announce(`traces are sent to ${collector.origin}`)
+  const port = config.port > 0 && { 'server.port': config.port }
+  const server = { 'server.address': config.host, 'url.scheme': http.tls === undefined ? 'http' : 'https' }
+  return startTracing({ ...server, ...port }, metrics.spans)
 }
 
 /** Where others reach the server, a link that signs in would be theirs too. */
@@ -229,10 +245,9 @@ interface Wired {
 async function listen(
   { config, http }: ServerStart,
   server: Server,
-  { ingest, health, activity, tokens, sessions, webhookUrl }: Wired,
+  { ingest, health, activity, tokens: { verify, token }, sessions, webhookUrl }: Wired,
 ): Promise<Api> {
   const { catalog, pools, parse, engine, metrics, exportThread, jobs, paths } = server
-  const { verify, token } = tokens
   const reading = readingOf(pools, engine, metrics)
   const schema = makeSchema()
   const graphql = createGraphql(
@@ -284,6 +299,7 @@ async function listen(
       metricsAccess: metricsAccess(config.host, config.metricsToken),
       metricsText: () => metrics.text(),
       meter: createMeter(metrics, activity, catalog),
+      trace: server.tracing?.begin,
     },
     {
       host: config.host,

@@ -57,7 +57,7 @@ export async function stopServer(server: Server, api: Api, health: HealthState):
   const flushed = await pools.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin)))
   await commit.stop()
   await Promise.all([index.index.stop(), engine.stop(), parse.stop(), exportThread.stop()])
-  await catalog.stop()
+  await Promise.all([catalog.stop(), server.tracing?.stop()])
   metrics.stop()
   return answered && flushed
 }

@@ -289,6 +289,25 @@ export function readConfig(values: Values, env: NodeJS.ProcessEnv = process.env)
   return { ...read, dataDir }
 }
 
+/**
+ * The collector of traces that the variables of OpenTelemetry name; undefined for no traces. Their
+ * other variables are read by its libraries (util/tracing.ts).
+ * @throws CannotRun
+ */
+export function tracesEndpoint(env: NodeJS.ProcessEnv = process.env): URL | undefined {
+  const given = (name: string) =>
+    env[`OTEL_EXPORTER_OTLP_TRACES_${name}`] || env[`OTEL_EXPORTER_OTLP_${name}`]
+  const url = given('ENDPOINT')?.trim() ?? ''
+  const isDisabled = env['OTEL_SDK_DISABLED']?.toLowerCase() === 'true'
+  if (url === '' || isDisabled || env['OTEL_TRACES_EXPORTER'] === 'none') return undefined
+  // A URL may have a password, so it is not repeated.
+  if (HTTP_URL.parse(url) === undefined || !URL.canParse(url))
+    throw new CannotRun(`OTEL_EXPORTER_OTLP_ENDPOINT takes ${HTTP_URL.takes}, and so does …_TRACES_ENDPOINT`)
+  if ((given('PROTOCOL') || 'http/protobuf') !== 'http/protobuf')
+    throw new CannotRun('OTEL_EXPORTER_OTLP_PROTOCOL is http/protobuf alone, mostly at port 4318')
+  return new URL(url)
+}
+
 /** How the log is written. A wrong value counts as none here: its error is a line of the log. */
 export function logSettingsOf(values: Values, env: NodeJS.ProcessEnv = process.env): LogSettings {
   const read = <T>(one: Option<T>): T =>

@@ -45,6 +45,8 @@ export interface Metrics {
   signatureRefused(pool: string, code: string): void
   /** Rows of the pool of rejected events: stored, and left out for want of room. */
   rejectedRows(kept: number, leftOut: number): void
+  /** Spans of traces: `exported`, or why they were lost. */
+  spans(outcome: string, count: number): void
   request(status: number): void
   bytes(count: number): void
   sync(ms: number, bytes: number): void
@@ -75,7 +77,6 @@ const VISIBLE_SECONDS = [...FLUSH_SECONDS, 20, 30, 45, 60, 90]
 
 export function createMetrics(): Metrics {
   const registers = [new Registry()]
-  const registry = registers[0]!
   const events = new EventCounts()
   const requests = new Map<number, number>()
   const refusals = new Map<string, number>()
@@ -123,6 +124,7 @@ export function createMetrics(): Metrics {
     events: (pool, result, code, count) => events.add(pool, result, code, count),
     refused: code => add(refusals, code, 1),
     ...countRefused(registers),
+    spans: countSpans(registers),
     request: status => add(requests, status, 1),
     bytes: count => {
       bytes += count
@@ -139,7 +141,7 @@ export function createMetrics(): Metrics {
     ...compaction,
     jobRows: countJobRows(registers),
     gauge: (name, help, reading, ...labels) => void readGauge(registers, name, help, reading, labels),
-    text: () => registry.metrics(),
+    text: () => registers[0]!.metrics(),
     stop: () => loop.disable(),
   }
 }
@@ -159,6 +161,16 @@ function countRejectedRows(registers: Registry[]): Metrics['rejectedRows'] {
     counter.inc({ result: 'kept' }, kept)
     counter.inc({ result: 'left_out' }, leftOut)
   }
+}
+
+function countSpans(registers: Registry[]): Metrics['spans'] {
+  const counter = new Counter({
+    name: 'weir_trace_spans_total',
+    help: 'spans of traces by outcome: exported, export_failed (the collector did not take them), queue_full',
+    labelNames: ['outcome'],
+    registers,
+  })
+  return (outcome, count) => counter.inc({ outcome }, count)
 }
 
 function countSignatures(registers: Registry[]): Metrics['signatureRefused'] {

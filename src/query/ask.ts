@@ -10,6 +10,7 @@ import type { QuerySegment } from '../index/index-types.ts'
 import { must } from '../util/assert.ts'
 import { monotonicMs, wallMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
+import { Stages } from '../util/stages.ts'
 import { countLiveRows } from './duckdb/live-rows.ts'
 import { duckdb } from './duckdb/write-statement.ts'
 import { type BadQuery, badQueryOf } from './expression/values.ts'
@@ -64,11 +65,33 @@ export async function ask<Query, Answer>(
   reader: Reader,
   deps: QuestionDeps,
 ): Promise<Answered<Answer> | BadQuery> {
+  const span = reader.span?.child(`query ${question.type}`)
+  try {
+    const answered = await answerIn(question, pools, query, { ...reader, span }, deps)
+    span?.end('badRequest' in answered ? 'BAD_REQUEST' : undefined)
+    return answered
+  } catch (error) {
+    span?.end(error instanceof Unavailable ? error.code : (error as Error).name)
+    throw error
+  }
+}
+
+/** Its stages are shown in the span of the reader. */
+async function answerIn<Query, Answer>(
+  question: Askable<Query, Answer>,
+  pools: PoolsOfQuestion,
+  query: Query,
+  reader: Reader,
+  deps: QuestionDeps,
+): Promise<Answered<Answer> | BadQuery> {
   const beganMs = monotonicMs()
+  const stages = new Stages([reader.span])
   const planned = await planQuestion(question, pools, query, reader, deps.engine)
+  stages.end('plan')
   if ('badRequest' in planned) return planned
   const { plan, statement } = planned
   const pinned = await pinPools(pools, [plan, ...(plan.others ?? [])], deps)
+  stages.end('flush')
   try {
     const [own, ...more] = pinned.pools
     const { schema, segments } = must(own, 'the own pool')
@@ -80,15 +103,22 @@ export async function ask<Query, Answer>(
       statement,
       rowsMax: question.rowsMax,
     }
-    const done = countsAllRows(plan)
+    const verify = () => {
+      stages.end('wait')
+      reader.verifyAgain()
+    }
+    const sql = sqlOf(statement)
+    const isCounted = countsAllRows(plan)
+    const done = isCounted
       ? countRows(segments)
-      : await deps.engine.run(task, reader.applicationId, reader.verifyAgain, reader.gone)
+      : await deps.engine.run(task, reader.applicationId, verify, reader.gone)
+    if (!isCounted) stages.end('SELECT', { ...SELECT, 'db.query.text': sql })
     reader.verifyAgain()
     deps.onQuery(monotonicMs() - beganMs)
     const answer = await reader.inTurn(() => plan.answer(done.rows))
     const rows = done.rows.slice(0, plan.rowsShown)
     const outputs = plan.select.outputs.map(({ name, value }) => ({ name, kind: value.kind }))
-    const answered = { ...done, rows, answer, outputs, sql: sqlOf(statement) }
+    const answered = { ...done, rows, answer, outputs, sql }
     // The costs tell of rows that the reader does not see.
     const seesAll = pools.every(({ policy }) => policy === null)
     return seesAll ? answered : { ...answered, recordsProcessed: 0, bytesProcessed: 0 }
@@ -99,6 +129,9 @@ export async function ask<Query, Answer>(
     pinned.release()
   }
 }
+
+/** In a trace. Every value of the caller is bound, so the text has none. */
+const SELECT = { 'db.system.name': 'duckdb', 'db.operation.name': 'SELECT' }
 
 /** The statement as it is shown: `rows` and `rows_1` are the pools' visible rows. */
 function sqlOf({ sql, commons }: Statement): string {

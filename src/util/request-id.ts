@@ -13,6 +13,15 @@ export function requestIdOf(given: string): string {
   return given !== '' && KNOWN.test(given) ? given : ''
 }
 
+/** The ids by which lines of the log name a request. "" where it has none. */
+export interface RequestIds {
+  readonly requestId: string
+  /** Of its trace, where requests are traced (util/tracing.ts). */
+  readonly traceId: string
+}
+
+export const NO_IDS: RequestIds = { requestId: '', traceId: '' }
+
 /** Ids that one line of the log names, 4 KiB at most: as many small bodies gather for one task. */
 const REQUEST_IDS_LOGGED_MAX = 32
 
@@ -24,7 +33,16 @@ export function joinRequestIds(requestIds: readonly string[]): string {
   return more > 0 ? `${named} and ${more} more` : named
 }
 
-/** An id, or those of joinRequestIds, as a part of a line of the log. */
-export function inLog(requestId: string): string {
-  return requestId === '' ? '' : ` (request ${requestId})`
+/** The same of requests that may be traced too. */
+export function joinIds(requests: readonly RequestIds[]): RequestIds {
+  return {
+    requestId: joinRequestIds(requests.map(one => one.requestId)),
+    traceId: joinRequestIds(requests.map(one => one.traceId)),
+  }
+}
+
+/** The ids, or those of joinIds, as a part of a line of the log. */
+export function inLog({ requestId, traceId }: RequestIds): string {
+  const ids = [requestId && `request ${requestId}`, traceId && `trace ${traceId}`]
+  return requestId + traceId === '' ? '' : ` (${ids.filter(id => id !== '').join(', ')})`
 }

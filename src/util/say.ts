@@ -1,5 +1,6 @@
 /** Lines for the operator. The only file that writes to the terminal. */
 import { cannotLoad } from './load-package.ts'
+import { NO_IDS, type RequestIds } from './request-id.ts'
 
 /** Lines that could not be written, such as to a file on a full disk. */
 const lost = new Map<NodeJS.WriteStream, number>()
@@ -30,7 +31,7 @@ type LogLevel = (typeof LOG_LEVELS)[number]
 
 /** How lines of operation are written, and which. Results of commands have no level. */
 export interface LogSettings {
-  /** `json`: one object a line with `time`, `level` and `message`, and some with `requestId`. */
+  /** `json`: one object a line with `time`, `level` and `message`, and some with ids. */
   readonly format: 'text' | 'json'
   /** Lines of this level and of more urgent ones are written. */
   readonly level: LogLevel
@@ -57,10 +58,12 @@ function log(
   level: LogLevel,
   message: string,
   text: string,
-  requestId = '',
+  { requestId, traceId } = NO_IDS,
 ): void {
   if (!isWritten(level)) return
-  const entry = { time: new Date().toISOString(), level, message, ...(requestId !== '' && { requestId }) }
+  // `trace_id` is the name that OpenTelemetry gives it in every format of logs.
+  const ids = { ...(requestId !== '' && { requestId }), ...(traceId !== '' && { trace_id: traceId }) }
+  const entry = { time: new Date().toISOString(), level, message, ...ids }
   write(stream, settings.format === 'json' ? JSON.stringify(entry) : text)
 }
 
@@ -85,10 +88,10 @@ export function warn(message: string): void {
 /**
  * A failure that somebody must look at, on standard error with the time: requests are refused, data
  * is missing, or work has stopped.
- * @param requestId of the request that it is about, which `message` names too
+ * @param ids of the request that it is about, which `message` names too
  */
-export function fail(message: string, requestId = ''): void {
-  log(process.stderr, 'error', message, withTime(message), requestId)
+export function fail(message: string, ids: RequestIds = NO_IDS): void {
+  log(process.stderr, 'error', message, withTime(message), ids)
 }
 
 function withTime(message: string): string {

@@ -96,7 +96,7 @@ test('a preflight is answered, and other methods are 405', async () => {
     expect(preflight.headers['access-control-allow-origin']).toBe('*')
     expect(preflight.headers['access-control-allow-methods']).toBe('POST, OPTIONS')
     expect(preflight.headers['access-control-allow-headers']).toBe(
-      'authorization, content-type, if-none-match, x-request-id',
+      'authorization, content-type, if-none-match, x-request-id, traceparent, tracestate',
     )
     for (const method of ['GET', 'PUT', 'HEAD']) {
       const answer = await ask(api.port, path, { method })

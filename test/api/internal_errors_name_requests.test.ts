@@ -1,10 +1,11 @@
 /** The line about an internal error names the requests that got it, wherever it arose. */
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Api, ApiDeps, ControlRoute, StreamReply } from '../../src/api/api-types.ts'
 import { senderOf } from '../../src/api/ingest/sender.ts'
 import { tailRoute } from '../../src/api/tail-route.ts'
 import { must } from '../../src/util/assert.ts'
 import { joinRequestIds } from '../../src/util/request-id.ts'
+import { startTracing } from '../../src/util/tracing.ts'
 import { recordLog } from '../util/log-lines.ts'
 import { type Ask, ask } from './client.ts'
 import { Fake, good, start, targetOf, until } from './fake.ts'
@@ -51,6 +52,30 @@ test('a batch of requests names those that have an id, each id once', async () =
   // The connections may be read in any order.
   const ids = must(/^ingest \(request (.*)\): Error: expected/.exec(line?.message ?? '')?.[1], 'the ids')
   expect([ids.split(', ').sort(), line?.requestId]).toEqual([['a', 'b'], ids])
+  expect(await api.stop(1000)).toBe(true)
+})
+
+test('a batch of requests names their traces, sampled or not', async () => {
+  vi.stubEnv('OTEL_TRACES_SAMPLER', 'always_off')
+  const tracing = startTracing({}, () => {})
+  onTestFinished(async () => {
+    vi.unstubAllEnvs()
+    await tracing.stop()
+  })
+  const lines = recordLog()
+  const fake = new Fake()
+  const api = await start(fake, {}, { parse: rejecting, trace: tracing.begin })
+  fake.hasParseRoom = false
+  const traces = ['1', '2'].map(digit => digit.repeat(32))
+  const asked = traces.map(trace =>
+    ask(api.port, '/v1/open', { body: good, headers: { traceparent: `00-${trace}-${'3'.repeat(16)}-00` } }),
+  )
+  await until(() => api.stats().open === asked.length)
+  fake.openParse()
+  for (const { status } of await Promise.all(asked)) expect(status).toBe(500)
+  const { message = '', trace_id: ids = '', requestId } = must(lines[0], 'a line')
+  expect([lines.length, requestId, ids.split(', ').sort()]).toEqual([1, undefined, traces])
+  expect(message.startsWith(`ingest (trace ${ids}): Error: expected`)).toBe(true)
   expect(await api.stop(1000)).toBe(true)
 })
 

@@ -8,6 +8,7 @@ export interface LogLine {
   readonly level?: 'error' | 'warn' | 'info'
   readonly message?: string
   readonly requestId?: string
+  readonly trace_id?: string
   readonly audit?: unknown
 }
 

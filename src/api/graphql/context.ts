@@ -33,6 +33,7 @@ import {
   GRAPHQL_SCHEMA_VALUES_MAX,
   GRAPHQL_VALUES_MAX,
 } from '../../util/limits.ts'
+import type { TraceSpan } from '../../util/tracing.ts'
 import { hasScope } from '../pool-reader.ts'
 import { inSlices, type Slices } from './cpu-share.ts'
 import type { FieldCounter } from './document.ts'
@@ -95,6 +96,7 @@ export interface Context {
   readonly budget: Budget
   readonly slices: Slices
   readonly gone: AbortSignal | undefined
+  readonly span: TraceSpan | undefined
   /** Gets the whole answer of each question. */
   readonly onAnswered: ((answered: Answered) => void) | undefined
 }

@@ -12,6 +12,7 @@ import {
   GRAPHQL_NESTING_MAX,
   GRAPHQL_REQUESTS_MAX,
 } from '../../util/limits.ts'
+import { NO_IDS, type RequestIds } from '../../util/request-id.ts'
 import type { ControlRequest, Reply } from '../api-types.ts'
 import { isDeeperThan, isObject, readJsonObject } from '../json-object.ts'
 import { Budget, type Context, type GraphqlDeps } from './context.ts'
@@ -36,7 +37,7 @@ const COERCION_ERRORS_MAX = 5
 /** @param onAnswered gets the whole answer of each question, whatever the document selects of it */
 export type Graphql = (
   request: Pick<ControlRequest, 'address' | 'authorization' | 'body'> &
-    Partial<Pick<ControlRequest, 'gone' | 'requestId'>>,
+    Partial<Pick<ControlRequest, 'gone' | 'ids' | 'span'>>,
   onAnswered?: Context['onAnswered'],
 ) => Promise<GraphqlReply>
 
@@ -45,7 +46,7 @@ type RequestContext = Omit<Context, 'budget'>
 export function createGraphql(deps: GraphqlDeps, schema: GraphQLSchema = makeSchema()): Graphql {
   const readDocument = documentReader(schema)
   const share = new MainThreadShare()
-  return async ({ address, authorization, body, gone, requestId = '' }, onAnswered) => {
+  return async ({ address, authorization, body, gone, ids = NO_IDS, span }, onAnswered) => {
     const caller = await deps.verify(authorization, address)
     if ('status' in caller) {
       const code = caller.status === 401 ? 'UNAUTHENTICATED' : 'UNAVAILABLE'
@@ -57,16 +58,16 @@ export function createGraphql(deps: GraphqlDeps, schema: GraphQLSchema = makeSch
       const slices = new Slices(share, caller.applicationId)
       const asked = slices.whole(() => readBody(body))
       if (typeof asked === 'string') return reply(400, errorBody(asked, 'BAD_REQUEST'))
-      return await answer(asked, { deps, caller, slices, gone, onAnswered }, requestId)
+      return await answer(asked, { deps, caller, slices, gone, onAnswered, span }, ids)
     } finally {
       share.leave(caller.applicationId)
     }
   }
 
-  async function answer(asked: Asked, request: RequestContext, requestId: string): Promise<GraphqlReply> {
+  async function answer(asked: Asked, request: RequestContext, ids: RequestIds): Promise<GraphqlReply> {
     const { slices } = request
     const failed = (errors: readonly GraphQLError[]) =>
-      reply(200, { errors: errors.map(error => formatError(error, requestId)) })
+      reply(200, { errors: errors.map(error => formatError(error, ids)) })
     try {
       const document = slices.whole(() => readDocument(asked.query))
       if (!('kind' in document)) return failed(document)
@@ -87,7 +88,7 @@ export function createGraphql(deps: GraphqlDeps, schema: GraphQLSchema = makeSch
         const different = [...new Set(errors)]
         return data === undefined
           ? failed(different)
-          : reply(200, { data, errors: different.map(error => formatError(error, requestId)) })
+          : reply(200, { data, errors: different.map(error => formatError(error, ids)) })
       })
     } catch (error) {
       return failed([new GraphQLError('Internal error', { originalError: error as Error })])

@@ -5,7 +5,7 @@
  */
 import type { ASTNode, DocumentNode, GraphQLFormattedError, SourceLocation, Token } from 'graphql'
 import { AccessEnded, SegmentDamaged, Unavailable } from '../../util/errors.ts'
-import { inLog } from '../../util/request-id.ts'
+import { inLog, type RequestIds } from '../../util/request-id.ts'
 import { fail } from '../../util/say.ts'
 import { GraphQLError } from './library.ts'
 
@@ -81,9 +81,9 @@ export function lacksScope(applicationId: string, action: string, scope: string)
 /** graphql repeats wrong values in its messages, however long they are. */
 const MESSAGE_CHARACTERS_MAX = 2_000
 
-/** @param requestId for the log, where the server failed */
-export function formatError(error: GraphQLError, requestId: string): GraphQLFormattedError {
-  const { code, message } = codeAndMessage(error, requestId)
+/** @param ids for the log, where the server failed */
+export function formatError(error: GraphQLError, ids: RequestIds): GraphQLFormattedError {
+  const { code, message } = codeAndMessage(error, ids)
   const locations = locationsOf(error)
   return {
     message:
@@ -104,7 +104,7 @@ export function codeOf(error: unknown): GraphqlCode {
 
 function codeAndMessage(
   error: GraphQLError,
-  requestId: string,
+  ids: RequestIds,
 ): { readonly code: GraphqlCode; readonly message: string } {
   const { originalError: cause, extensions, message } = error
   // graphql's own errors have no cause, or another GraphQLError as cause.
@@ -113,7 +113,7 @@ function codeAndMessage(
   const code = codeOf(cause)
   if (cause instanceof SegmentDamaged) return { code, message: cause.messageForClient }
   if (code !== 'INTERNAL') return { code, message }
-  fail(`graphql${inLog(requestId)}: ${cause.stack ?? cause.message}`, requestId)
+  fail(`graphql${inLog(ids)}: ${cause.stack ?? cause.message}`, ids)
   return { code, message: 'Internal error' }
 }
 

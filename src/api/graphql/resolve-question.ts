@@ -73,11 +73,12 @@ export async function answerQuestion<Input, Query, Answer>(
   return { ...answered.answer, query: queryInfo(question, answered, context) }
 }
 
-export function readerOf({ caller, slices, gone }: Context): Reader {
+export function readerOf({ caller, slices, gone, span }: Context): Reader {
   return {
     applicationId: caller.applicationId,
     verifyAgain: () => caller.verifyAgain(),
     gone,
+    span,
     inTurn: plan => slices.inOrder(plan),
   }
 }

@@ -11,7 +11,8 @@ import {
   TINY_CHUNKS_MAX,
   TINY_CHUNKS_PER_TICK,
 } from '../../util/limits.ts'
-import { inLog } from '../../util/request-id.ts'
+import { inLog, type RequestIds } from '../../util/request-id.ts'
+import type { TraceSpan } from '../../util/tracing.ts'
 import type { Reply } from '../api-types.ts'
 import { problemReply, refuse } from '../problem.ts'
 import type { Connections } from './connections.ts'
@@ -43,6 +44,8 @@ export abstract class Responder {
   route = 'other'
   /** The request's own id, which its answer repeats (request-id.ts); "" without one. */
   requestId = ''
+  /** Ends with the answer. Undefined where requests are not traced. */
+  span: TraceSpan | undefined
   /** The body may be of any size, and take hours (upload-body.ts). */
   isUpload = false
   bodyRead = false
@@ -73,7 +76,11 @@ export abstract class Responder {
 
   /** Route and id of the request, for the log. */
   get name(): string {
-    return this.route + inLog(this.requestId)
+    return this.route + inLog(this.ids)
+  }
+
+  get ids(): RequestIds {
+    return { requestId: this.requestId, traceId: this.span?.traceId ?? '' }
   }
 
   abstract onData(handler: DataHandler): void
@@ -138,6 +145,7 @@ export abstract class Responder {
 
   protected finish(status: number): void {
     this.open = false
+    this.span?.answered(status)
     this.connections.onReply(status)
     this.connections.open -= 1
     if (this.connections.open === 0) this.connections.onIdle()

@@ -123,7 +123,7 @@ export class Streams {
     try {
       next = await source.next()
     } catch (error) {
-      responder.send(problemReply(refusalOfError(error, responder.route, responder.requestId)))
+      responder.send(problemReply(refusalOfError(error, responder.route, responder.ids)))
       return
     }
     if (!responder.open || responder.beginChunks(status, headers)) return
@@ -133,7 +133,7 @@ export class Streams {
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error)
       const message = `${responder.name}: a stream ended early, its client sees no end mark: ${why}`
-      if (responder.open) fail(message, responder.requestId)
+      if (responder.open) fail(message, responder.ids)
       responder.close()
     }
   }

@@ -15,6 +15,7 @@ import { must } from '../../util/assert.ts'
 import { type Refusal, Unavailable } from '../../util/errors.ts'
 import { IMPORTS_MAX, QUERY_NICE, UPLOADS_BEGINNING_MAX } from '../../util/limits.ts'
 import { importFile } from '../../util/paths.ts'
+import type { RequestIds } from '../../util/request-id.ts'
 import { startThread } from '../../util/thread-kit.ts'
 import type { ApiDeps, ControlRequest, Reply } from '../api-types.ts'
 import type { Connections } from '../http/connections.ts'
@@ -53,7 +54,7 @@ const FORBIDDEN = refuse(403, 'forbidden', 'the scope data_pool:write or admin i
 interface Head {
   /** A refusal is for a caller that may import. */
   readonly asked: ImportRequest | Refusal
-  readonly requestId: string
+  readonly ids: RequestIds
   readonly authorization: string
   readonly address: string
   readonly pool: string
@@ -96,7 +97,7 @@ export class Imports {
 
   /** Takes a request. `parameters`: the pool; undefined where the path is malformed. */
   take(head: RequestHead, responder: Responder, parameters: readonly string[] | undefined): void {
-    const read = this.#read(head, parameters)
+    const read = this.#read(head, parameters, responder.ids)
     if ('status' in read) {
       answerEarly(responder, this.#refused(read), declaredBytesOf(head))
       return
@@ -141,13 +142,13 @@ export class Imports {
     for (const run of this.#runs) run.fail(STOPPING)
   }
 
-  #read(head: RequestHead, parameters: readonly string[] | undefined): Head | Refusal {
+  #read(head: RequestHead, parameters: readonly string[] | undefined, ids: RequestIds): Head | Refusal {
     if (this.#connections.stopping) return STOPPING
     if (parameters === undefined) return BAD_PATH
     if (this.#beginning >= UPLOADS_BEGINNING_MAX) return BUSY
     return {
       asked: readImportRequest(head),
-      requestId: head.requestId,
+      ids,
       authorization: head.header('authorization'),
       address: head.address(),
       pool: parameters[0] ?? '',
@@ -163,7 +164,7 @@ export class Imports {
       })
       reply = 'status' in admitted ? this.#refused(admitted) : await this.#import(head, body, admitted)
     } catch (error) {
-      reply = this.#refused(refusalOfError(error, 'import', head.requestId))
+      reply = this.#refused(refusalOfError(error, 'import', head.ids))
     }
     answerEarly(responder, reply, head.declaredBytes)
   }
@@ -195,13 +196,13 @@ export class Imports {
     if (typeof leave === 'string') return this.#refused(leave === 'own' ? OWN_BUSY : BUSY)
     const { catalog, temporaryFolder } = this.#deps.imports
     const { format, encoding, label, skipRows, errorsMax } = asked
-    const { requestId, declaredBytes } = head
+    const { ids, declaredBytes } = head
     const bytes = declaredBytes < 0 ? null : declaredBytes
     const spoolFile = importFile(temporaryFolder, ++this.#begun)
     const { columns, version: schemaVersion } = catalog.read.currentSchema(pool)
     const run = this.#makeRun({
       ...{
-        requestId,
+        ids,
         format,
         encoding,
         skipRows,

@@ -25,6 +25,7 @@ import type { ImportCalls, ImportOptions, NextAnswer, RowBatch } from '../../par
 import { monotonicMs } from '../../util/clock.ts'
 import { type Refusal, Unavailable } from '../../util/errors.ts'
 import { IMPORT_BATCHES_MAX } from '../../util/limits.ts'
+import type { RequestIds } from '../../util/request-id.ts'
 import { warn } from '../../util/say.ts'
 import type { Thread } from '../../util/thread-kit.ts'
 import type { ApiDeps, ImportDeps, IngestTarget } from '../api-types.ts'
@@ -53,7 +54,7 @@ export interface RunOptions extends ImportOptions {
   /** The version of the pool's schema that has `columns`. */
   readonly schemaVersion: number
   readonly caller: Identity
-  readonly requestId: string
+  readonly ids: RequestIds
   readonly body: UploadBody
 }
 
@@ -95,9 +96,7 @@ export class ImportRun {
       await this.#batches()
     } catch (error) {
       this.#failure ??=
-        error instanceof UploadEnded
-          ? error.refusal
-          : refusalOfError(error, 'import', this.#options.requestId)
+        error instanceof UploadEnded ? error.refusal : refusalOfError(error, 'import', this.#options.ids)
     }
     await this.#counted
     return this.#failure
@@ -209,8 +208,8 @@ export class ImportRun {
     const answered = new Promise<Answer>(resolve => {
       onAnswered = resolve
     })
-    const { requestId } = this.#options
-    this.#deps.ingest.submit(target, body, { requestId, sequenced: onSequenced, answered: onAnswered })
+    const { ids } = this.#options
+    this.#deps.ingest.submit(target, body, { ids, sequenced: onSequenced, answered: onAnswered })
     return { sequenced, answered }
   }
 

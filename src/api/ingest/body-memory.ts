@@ -29,6 +29,7 @@ import {
   WAITING_BYTES_MAX,
   WAITING_REQUESTS_MAX,
 } from '../../util/limits.ts'
+import type { RequestIds } from '../../util/request-id.ts'
 import type { Responder } from '../http/responder.ts'
 import type { Admission } from './admission.ts'
 import type { Answer } from './ingest-answer.ts'
@@ -52,15 +53,15 @@ const NO_BYTES = new Uint8Array(0)
 
 export type BodySocket = Pick<
   Responder,
-  'bodyRead' | 'requestId' | 'pause' | 'resume' | 'waitOn' | 'send' | 'sendAndDrain'
+  'bodyRead' | 'ids' | 'span' | 'pause' | 'resume' | 'waitOn' | 'send' | 'sendAndDrain'
 >
 
 /** Takes the outcome of a batch of an import, a request without a client (import-run.ts). */
 export interface BatchSink {
   /** Rows of the server's own, which nobody sent: no metric of received events counts them. */
   readonly isOwn?: true
-  /** The id of the import's request; absent for requests of the server's own. */
-  readonly requestId?: string
+  /** The ids of the import's request; absent for requests of the server's own. */
+  readonly ids?: RequestIds
   /** Called when a batch that is given from now on comes after this one. @param version it has */
   sequenced(version: number): void
   answered(answer: Answer): void
@@ -101,9 +102,9 @@ export class IngestRequest {
     this.sink = sink
   }
 
-  /** The id of the client's request, for the log; "" without one. */
-  get requestId(): string {
-    return this.sink?.requestId ?? this.responder.requestId
+  /** The ids of the client's request, for the log. */
+  get ids(): RequestIds {
+    return this.sink?.ids ?? this.responder.ids
   }
 }
 

@@ -25,7 +25,8 @@ import {
   PARSE_TASK_GATHERED_BYTES,
   PARSE_TASK_GATHERED_REQUESTS,
 } from '../../util/limits.ts'
-import { joinRequestIds } from '../../util/request-id.ts'
+import { joinIds, NO_IDS } from '../../util/request-id.ts'
+import { Stages } from '../../util/stages.ts'
 import type { ApiDeps, ApiTimes, IngestTarget } from '../api-types.ts'
 import { CORS_HEADERS, withCors } from '../cors.ts'
 import { answerEarly, nothing, type Responder } from '../http/responder.ts'
@@ -63,7 +64,8 @@ const NO_CONTEXT = new Uint8Array(0)
 /** The socket of a batch, whose body is complete. */
 const NO_SOCKET: BodySocket = {
   bodyRead: true,
-  requestId: '',
+  ids: NO_IDS,
+  span: undefined,
   pause: nothing,
   resume: nothing,
   waitOn: nothing,
@@ -272,16 +274,18 @@ export class Ingest {
     const answered = new Uint8Array(batch.requests.length)
     let batchBytes = batch.parsedBytesMax
     const sequenced = beginGroups(batch)
+    const stages = this.#stagesOf(batch)
     try {
       const result = here === undefined ? await this.#parse(batch) : here(batch.task)
       this.#batchBytes -= batchBytes
+      stages?.end('parse', { 'weir.batch.requests': batch.requests.length })
       batchBytes = result.batches.reduce((sum, part) => sum + part.batch.byteLength, 0)
       this.#batchBytes += batchBytes
       this.#schedule() // the next task is parsed while this one is synced, so the log never waits
       for (const [group, rows] of result.rejected) this.rejected.keep(batch.task.groups[group]!.pool, rows)
       const live = this.#liveGroups(batch)
       const commit = commitBatchOf(batch, result, live)
-      const committed = commit.records > 0 ? this.#deps.commit(commit) : undefined
+      const committed = commit.records > 0 ? this.#deps.commit(commit, () => stages?.end('log')) : undefined
       sequenced()
       committed?.catch(() => {}) // Awaited below. Refusals may take turns until then.
       try {
@@ -290,9 +294,10 @@ export class Ingest {
       } finally {
         await committed // in any case: until then the log reads the slab
       }
+      stages?.end('memtable')
       await this.#answer(batch, result, answered, live)
     } catch (error) {
-      const ids = joinRequestIds(batch.requests.map(request => request.requestId))
+      const ids = joinIds(batch.requests.map(request => request.ids))
       const answer = refusedUnread(refusalOfError(error, 'ingest', ids))
       for (const [row, request] of batch.requests.entries())
         if (answered[row] === 0) this.#send(request, answer)
@@ -302,6 +307,11 @@ export class Ingest {
     this.#batchBytes -= batchBytes
     for (const request of batch.requests) this.slabs.release(must(request.slab, 'the slab of a batch'))
     this.#schedule()
+  }
+
+  #stagesOf({ requests }: Batch): Stages | undefined {
+    if (this.#deps.trace === undefined) return undefined
+    return new Stages(requests.map(({ responder }) => responder.span))
   }
 
   async #parse({ task, isSmall }: Batch): Promise<ParseResult> {

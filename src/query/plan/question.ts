@@ -3,6 +3,7 @@
  * its own: the input's form, the plan and the answer's fields. Its GraphQL field and input types
  * stand in api/graphql/query.graphql, and api/graphql/resolve-question.ts has its resolver.
  */
+import type { TraceSpan } from '../../util/tracing.ts'
 import type { PoolView } from '../expression/operand.ts'
 import type { FindMetric } from './metric.ts'
 import type { QueryPlan } from './plan.ts'
@@ -77,6 +78,8 @@ export interface Reader {
   readonly verifyAgain: () => void
   /** Aborted when the client disconnects: its queries end then. */
   readonly gone?: AbortSignal | undefined
+  /** The span of its request, in which its queries are shown. */
+  readonly span?: TraceSpan | undefined
   /** Plans in the main thread's time (W-11): the questions of a request one by one. */
   readonly inTurn: <T>(plan: () => T) => Promise<T>
 }
