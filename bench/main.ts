@@ -133,6 +133,11 @@ const QUESTIONS = {
     asks: 'what do refused events cost, those who send them and those beside them?',
     takes: ['seconds', 'minutes', 'pairs', 'connections'],
   },
+  traces: {
+    load: async () => (await import('./traces.ts')).benchTraces,
+    asks: 'what does tracing cost a request: off, at 1 % and at 100 %?',
+    takes: ['seconds', 'pairs', 'connections', 'server'],
+  },
   senders: {
     load: async () => (await import('./senders.ts')).benchSenders,
     asks: 'what does a signature cost a request, and what a column that reads a header?',

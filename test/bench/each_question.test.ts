@@ -256,6 +256,14 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /^ +a column of a header +[\d.]+ µs a request, /m,
     ],
   },
+  traces: {
+    args: '--seconds 0.3 --connections 4 --pairs 1'.split(' '),
+    prints: [
+      /^ +off +[\d.]+ µs a request, 1\.00 × off$/m,
+      /^ +1 % +[\d.]+ µs a request, [\d.]+ × off$/m,
+      /^ +100 % .* exported \S+$/m,
+    ],
+  },
   tail: {
     args: '--seconds 1 --connections 2 --readers 5'.split(' '),
     prints: [
