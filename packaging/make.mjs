@@ -59,8 +59,12 @@ function isKnown(file) {
   return cpu === process.arch && `${cpu}_${abi}` in KNOWN_BINARIES
 }
 
+/** The packages of OpenTelemetry have a build for each kind of loader. Node takes `build/src`. */
+const OTHER_BUILDS = /^build\/(esm|esnext)\//
+
 /** @param {string} name @param {string} file */
 function isLoaded(name, file) {
+  if (name.startsWith('@opentelemetry/') && OTHER_BUILDS.test(file)) return false
   if (NOT_LOADED_FILES.test(file) || file.endsWith(`.${otherLibc}.node`)) return false
   return LOADED_FILES[name]?.(file) ?? true
 }
