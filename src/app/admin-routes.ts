@@ -19,6 +19,7 @@ import type { BadRequest } from '../catalog/documents/catalog-types.ts'
 import { keepingAdmin } from '../catalog/open-catalog.ts'
 import type { Config } from '../database/config.ts'
 import type { Backups } from '../tools/backup/backup-client.ts'
+import type { Destination } from '../tools/backup/backup-thread.ts'
 import { APPLICATIONS, KEYS, type Managed, manage } from '../tools/manage.ts'
 import { JOBS } from '../tools/manage-jobs.ts'
 import { manageSources } from '../tools/manage-sources.ts'
@@ -98,11 +99,11 @@ function backupRoute(deps: AdminDeps): ControlRoute {
     const caller = await callerOf(deps, asked)
     if ('status' in caller) return problemReply(caller)
     if (!caller.scopes.has('admin')) return lacksScope(caller, 'admin')
-    const folder = folderOf(asked.body)
-    if (typeof folder !== 'string') return problemReply(folder)
+    const to = destinationOf(asked.body)
+    if ('status' in to) return problemReply(to)
     const { dataDir, crashAt, backupBytesPerSecond: bytesPerSecond } = deps.config
     const begin = async (): Promise<Reply | StreamReply> => {
-      const backup = await deps.backups.begin({ dataDir, crashAt, folder, bytesPerSecond })
+      const backup = await deps.backups.begin({ dataDir, crashAt, to, bytesPerSecond })
       if ('status' in backup) return problemReply(backup)
       return {
         status: 200,
@@ -115,7 +116,7 @@ function backupRoute(deps: AdminDeps): ControlRoute {
   return { methods: ['POST'], path: '/v1/admin/backup', bodyBytesMax: ROUTE_BODY_BYTES_MAX, handle }
 }
 
-function folderOf(body: Uint8Array): string | Refusal {
+function destinationOf(body: Uint8Array): Destination | Refusal {
   const asked = jsonOf(body)
   if (asked === undefined)
     return refuse(
@@ -123,8 +124,16 @@ function folderOf(body: Uint8Array): string | Refusal {
       'bad_request',
       'the body must be one JSON object, such as {"folder": "/backup/monday"}',
     )
-  const folder = (asked as { readonly folder?: unknown } | null)?.folder
+  const { folder, bucket, keep } = (asked ?? {}) as Readonly<Record<string, unknown>>
+  if (bucket !== undefined) {
+    if (folder !== undefined || typeof bucket !== 'string')
+      return refuse(400, 'bad_request', '"bucket" must be as s3://bucket/prefix, without a "folder"')
+    if (keep === undefined) return { bucket }
+    if (!Number.isSafeInteger(keep) || (keep as number) < 1)
+      return refuse(400, 'bad_request', '"keep" must be a number of backups from 1')
+    return { bucket, keep: keep as number }
+  }
   if (typeof folder !== 'string' || folder === '' || folder.includes('\0'))
     return refuse(400, 'bad_request', '"folder" must be the absolute path of a new folder')
-  return folder
+  return { folder }
 }

@@ -14,6 +14,12 @@ const ASKS_SERVER = URL_FLAG(
   'asks the running server at this URL, as http://127.0.0.1:8420; without it the data folder must be stopped',
 )
 
+const ENDPOINT_FLAG = {
+  flag: 'endpoint',
+  value: 'URL',
+  why: 'bucket: a server of S3 other than AWS, as https://s3.example.com; default AWS_ENDPOINT_URL',
+}
+
 export const COMMANDS: readonly Command[] = [
   {
     name: 'start',
@@ -108,8 +114,14 @@ export const COMMANDS: readonly Command[] = [
       URL_FLAG(
         'backs up the running server at this URL, as http://127.0.0.1:8420, to a <folder> on its machine; without it the data folder must be stopped',
       ),
+      {
+        flag: 'keep',
+        value: 'n',
+        why: 'bucket: removes backups beyond the last n afterwards, and objects that no backup names; default all stay',
+      },
+      ENDPOINT_FLAG,
     ],
-    why: 'copies everything to a new folder, consistent at one sequence number',
+    why: 'copies everything to a new folder, or what is new to a bucket (s3://bucket/prefix), consistent at one sequence number',
     run: async input => (await import('../tools/backup.ts')).backup(input),
   },
   {
@@ -121,9 +133,22 @@ export const COMMANDS: readonly Command[] = [
         value: '',
         why: 'restores a backup of files that were damaged already; run weir repair afterwards',
       },
+      {
+        flag: 'backup',
+        value: 'id',
+        why: 'bucket: the backup to restore, by weir backups; default the last',
+      },
+      ENDPOINT_FLAG,
     ],
     why: 'checks a backup and copies it to a new data folder (--data-dir); the first start builds the index',
     run: async input => (await import('../tools/restore.ts')).restore(input),
+  },
+  {
+    name: 'backups',
+    positionals: ['<bucket>'],
+    flags: [ENDPOINT_FLAG, JSON_FLAG],
+    why: 'lists the backups in a bucket (s3://bucket/prefix)',
+    run: async input => (await import('../tools/bucket/list-backups.ts')).backups(input),
   },
   {
     name: 'applications',

@@ -1,28 +1,16 @@
 /**
- * `weir restore`: copies a backup to a new data folder. It reads every checksum first.
- *
- *   lock → RESTORING, synced → copy, each file synced → folders synced → RESTORING removed, synced
- *
- * While RESTORING exists no server starts on the folder, and a restore into it starts again with an
- * empty folder. So a folder that looks complete is complete.
+ * `weir restore`: copies a backup to a new data folder, from a folder or from a bucket. Of a folder
+ * it reads every checksum first.
  */
 import { dirname, join, resolve } from 'node:path'
 import { CLEAN, type CommandInput, DAMAGED } from '../database/command.ts'
 import { must } from '../util/assert.ts'
-import { lockNewFolder, readNames } from '../util/data-folder.ts'
-import { type Disk, readFile, disk as realDisk, syncFolder, writeDurably } from '../util/disk.ts'
-import { asDamage, CannotRun, Damaged } from '../util/errors.ts'
-import { crashPoint } from '../util/fault-injection.ts'
+import { type Disk, readFile, disk as realDisk } from '../util/disk.ts'
+import { asDamage, CannotRun, Damaged, Unavailable } from '../util/errors.ts'
 import { MiB } from '../util/limits.ts'
 import { BACKUP_FILE, type Paths, pathsOf } from '../util/paths.ts'
 import { fail, note, say } from '../util/say.ts'
-import {
-  makeFolders,
-  removeEmptyFolders,
-  removeFolders,
-  syncParents,
-  whyNotPlain,
-} from './backup/backup-folder.ts'
+import { whyNotPlain } from './backup/backup-folder.ts'
 import {
   type BackupContents,
   type BackupSummary,
@@ -38,6 +26,9 @@ import {
   copyFile,
   hashFile,
 } from './backup/copy-file.ts'
+import { fillNewFolder } from './backup/new-folder.ts'
+import { isBucketUrl } from './bucket/bucket-address.ts'
+import { restoreBucket } from './bucket/restore-bucket.ts'
 import { whenInterrupted } from './interrupts.ts'
 import { withCopyProgress } from './progress.ts'
 
@@ -46,7 +37,12 @@ const BACKUP_FILE_BYTES_MAX = 256 * MiB
 
 /** Runs `weir restore`. The exit code is 1 where the backup is incomplete. */
 export async function restore({ config, positionals, flags }: CommandInput): Promise<number> {
-  const from = resolve(must(positionals[0], 'the folder'))
+  const given = must(positionals[0], 'the folder')
+  const isBucket = isBucketUrl(given)
+  const from = isBucket ? given : resolve(given)
+  const [id, endpoint] = [flags.get('backup'), flags.get('endpoint')]
+  if (!isBucket && (id !== undefined || endpoint !== undefined))
+    throw new CannotRun('--backup and --endpoint are for a bucket: weir restore s3://bucket/prefix')
   const to = pathsOf(config.dataDir)
   if (realDisk.exists(to.restoring))
     note(`an earlier restore into ${to.root} was interrupted: this one starts again with an empty folder`)
@@ -59,7 +55,9 @@ export async function restore({ config, positionals, flags }: CommandInput): Pro
   try {
     const takesIncomplete = flags.has('incomplete')
     const { sequence, pools, segments, bytes, damaged } = await withCopyProgress('restore', onProgress =>
-      restoreBackup({ disk: realDisk, from, to, takesIncomplete, onProgress }),
+      isBucket
+        ? restoreBucket({ from, id, endpoint, to, takesIncomplete, onProgress })
+        : restoreBackup({ disk: realDisk, from, to, takesIncomplete, onProgress }),
     )
     say(
       `restored sequence ${sequence} to ${config.dataDir}: ${pools} pools, ${segments} segments, ${bytes} bytes, synced; the first start builds the index`,
@@ -71,6 +69,7 @@ export async function restore({ config, positionals, flags }: CommandInput): Pro
     return DAMAGED
   } catch (error) {
     const { syscall, message } = error as NodeJS.ErrnoException
+    if (error instanceof Unavailable) throw new CannotRun(message) // the bucket
     throw syscall === undefined
       ? error
       : new CannotRun(`the backup ${from} could not be restored to ${to.root}: ${message}`)
@@ -101,39 +100,8 @@ export async function restoreBackup(options: RestoreOptions): Promise<BackupSumm
       0,
       `the backup is incomplete, these files were damaged before it was made: ${damagedText(contents.damaged, from)}; weir restore --incomplete restores it as it is`,
     )
-  checkEmpty(disk, to) // before the folder gets a lock or another mode
-  const made: string[] = []
-  makeFolders(disk, to.root, made)
-  const lock = lockNewFolder(to, disk)
-  try {
-    await fillFolder(options, contents, made)
-  } catch (error) {
-    undoRestore(disk, to, made)
-    throw error
-  } finally {
-    disk.close(lock)
-  }
+  await fillNewFolder(disk, to, () => copyBackup(options, contents))
   return summaryOf(contents)
-}
-
-/** The steps after the lock. `made` are the folders that this restore made, outermost first. */
-export async function fillFolder(
-  options: RestoreOptions,
-  contents: BackupContents,
-  made: readonly string[],
-): Promise<void> {
-  const { disk, to } = options
-  emptyFolder(disk, to)
-  writeDurably(disk, to.restoring, [Buffer.from('a restore fills this folder\n')])
-  syncFolder(disk, to.root)
-  syncParents(disk, made)
-  crashPoint('restore.begun')
-  const folders = await copyAll(options, contents)
-  crashPoint('restore.copied')
-  for (const folder of [...folders, to.root]) syncFolder(disk, folder)
-  crashPoint('restore.synced')
-  disk.unlink(to.restoring)
-  syncFolder(disk, to.root)
 }
 
 /** Reads every file of the backup. Rejects as `restoreBackup`. */
@@ -203,40 +171,11 @@ async function damageOf(
   }
 }
 
-/** @throws CannotRun where the folder has files that no restore left */
-function checkEmpty(disk: Disk, to: Paths): void {
-  if (disk.kind(to.root) !== 'folder' || disk.exists(to.restoring)) return
-  if (readNames(disk, to.root).some(name => join(to.root, name) !== to.lock))
-    throw new CannotRun(`the data folder ${to.root} is not empty: name a new folder with --data-dir`)
-}
-
-/** Removes what a restore copied; RESTORING and the lock stay. @throws CannotRun as `checkEmpty` */
-function emptyFolder(disk: Disk, to: Paths): void {
-  checkEmpty(disk, to)
-  const pools = disk.exists(to.segment) ? disk.readdir(to.segment).map(name => join(to.segment, name)) : []
-  removeFolders(disk, [to.catalog, to.log, to.segment, ...pools])
-  for (const path of [to.format, to.admin, to.secretKey]) if (disk.exists(path)) disk.unlink(path)
-}
-
-/**
- * Removes what a failed restore made. Where the disk does not allow it, RESTORING stays and marks
- * the folder.
- */
-function undoRestore(disk: Disk, to: Paths, made: readonly string[]): void {
-  if (!disk.exists(to.restoring)) return
-  try {
-    emptyFolder(disk, to)
-    syncFolder(disk, to.root)
-    disk.unlink(to.restoring)
-    disk.unlink(to.lock)
-    removeEmptyFolders(disk, made)
-  } catch {
-    // The caller throws the first error.
-  }
-}
-
 /** Copies all files. Returns their folders, outermost first. */
-async function copyAll(options: RestoreOptions, contents: BackupContents): Promise<readonly string[]> {
+export async function copyBackup(
+  options: RestoreOptions,
+  contents: BackupContents,
+): Promise<readonly string[]> {
   const { disk, from, to } = options
   const deps = copyDeps(options, contents, 'copy')
   const folders = new Set<string>([to.segment])

@@ -16,6 +16,7 @@ import { resolvesWithin } from '../../util/clock.ts'
 import { type Refusal, Unavailable } from '../../util/errors.ts'
 import { fail, warn } from '../../util/say.ts'
 import { startThread, type Thread } from '../../util/thread-kit.ts'
+import type { BucketSummary } from '../bucket/write-bucket.ts'
 import { type BackupSummary, damagedText } from './backup-format.ts'
 import type { BackupCalls, BackupEvents, BackupThreadData } from './backup-thread.ts'
 import type { CopyProgress } from './copy-file.ts'
@@ -39,10 +40,13 @@ interface BackedUp {
 /** A line of the answer. The last line is `done` or `error`. */
 export type BackupLine =
   | CopyProgress
-  | ({ readonly done: true } & BackupSummary)
+  | ({ readonly done: true } & Written)
   | { readonly error: string; readonly code: string }
-  /** Code `backup_incomplete`: the folder has a backup with damaged files. */
-  | ({ readonly error: string; readonly code: string } & BackupSummary)
+  /** Code `backup_incomplete`: there is a backup, with damaged files. */
+  | ({ readonly error: string; readonly code: string } & Written)
+
+/** A backup in a folder or in a bucket. */
+export type Written = BackupSummary | BucketSummary
 
 /**
  * What a backup holds: the state of catalog, pools and log in this turn of the event loop.
@@ -88,7 +92,7 @@ export class Backups {
     const why = await backup.begin()
     if (why === undefined) return backup
     await backup.ended // so that the next call does not find this backup running
-    return refuse(400, 'bad_folder', why)
+    return refuse(400, 'bucket' in data.to ? 'bad_bucket' : 'bad_folder', why)
   }
 
   /** Cancels the running backup and starts no other. Resolves when its thread has ended. */
@@ -215,7 +219,7 @@ class Backup {
   }
 }
 
-function outcomeOf(summary: BackupSummary, dataDir: string): BackupLine {
+function outcomeOf(summary: Written, dataDir: string): BackupLine {
   if (summary.damaged.length === 0) return { done: true, ...summary }
   const error = `the backup is incomplete, these files were damaged before it was made: ${damagedText(summary.damaged, dataDir)}`
   return { error, code: 'backup_incomplete', ...summary }

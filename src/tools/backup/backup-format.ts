@@ -128,17 +128,17 @@ function findMistake(contents: Unchecked): string | undefined {
 
 type Unchecked = { readonly [key: string]: unknown }
 
-function isCount(value: unknown): boolean {
+export function isCount(value: unknown): boolean {
   return Number.isSafeInteger(value) && (value as number) >= 0
 }
 
 /** A value of BACKUP for a message: quoted, short, and without control characters. */
-function shown(value: unknown): string {
+export function shown(value: unknown): string {
   return harmless(JSON.stringify(value) ?? 'nothing')
 }
 
 /** A text of BACKUP for a terminal: short, and without control characters. */
-function harmless(text: string): string {
+export function harmless(text: string): string {
   const short = text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text
   return short.replace(/[\p{Cc}\p{Cf}]/gu, '\uFFFD')
 }

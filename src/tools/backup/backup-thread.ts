@@ -6,16 +6,27 @@ import type { MessagePort } from 'node:worker_threads'
 import { monotonicMs } from '../../util/clock.ts'
 import { disk } from '../../util/disk.ts'
 import { serve } from '../../util/thread-server.ts'
+import {
+  type BucketSummary,
+  type BucketTarget,
+  whyNotToBucket,
+  writeBucketBackup,
+} from '../bucket/write-bucket.ts'
 import { whyNotTo } from './backup-folder.ts'
 import type { BackupSummary } from './backup-format.ts'
 import { BackupThrottle, type CopyProgress } from './copy-file.ts'
-import { type BackupState, type BackupTarget, writeBackup } from './write-backup.ts'
+import { type BackupState, type CopyControl, writeBackup } from './write-backup.ts'
 
 /** Interval of progress lines, at least. A waiting backup writes one each second. */
 const BACKUP_PROGRESS_MS = 250
 
+/** A new folder, as the caller gave it, or a bucket. */
+export type Destination = { readonly folder: string } | Omit<BucketTarget, 'dataDir'>
+
 /** workerData of the backup thread. */
-export interface BackupThreadData extends BackupTarget {
+export interface BackupThreadData {
+  readonly dataDir: string
+  readonly to: Destination
   readonly crashAt: string
   /** 0 sets no limit. */
   readonly bytesPerSecond: number
@@ -26,7 +37,7 @@ export interface BackupCalls {
   /** Returns one sentence that says why the destination cannot be used, or undefined if it can. */
   check(): string | undefined
   /** Writes and syncs the whole backup. */
-  copy(state: BackupState): BackupSummary
+  copy(state: BackupState): BackupSummary | BucketSummary
 }
 
 export interface BackupEvents {
@@ -41,9 +52,9 @@ export function serveBackup(port: MessagePort, data: BackupThreadData): void {
   const tell = serve<BackupCalls, BackupEvents>(
     port,
     {
-      check: () => whyNotTo(disk, data.folder, data.dataDir),
+      check: () => whyNotToDestination(data.dataDir, data.to),
       copy: state =>
-        writeBackup(data, state, {
+        writeTo(data.dataDir, data.to, state, {
           throttle,
           onProgress: seldom(progress => tell('progress', progress)),
           onLogCopied: () => tell('logCopied', undefined),
@@ -51,6 +62,22 @@ export function serveBackup(port: MessagePort, data: BackupThreadData): void {
     },
     { mayAnswer: (_error, call) => call === 'copy', interrupt: () => throttle.cancel() },
   )
+}
+
+/** One sentence that says why a backup of `dataDir` cannot go there. No request is sent for it. */
+export function whyNotToDestination(dataDir: string, to: Destination): string | undefined {
+  return 'bucket' in to ? whyNotToBucket(to) : whyNotTo(disk, to.folder, dataDir)
+}
+
+export function writeTo(
+  dataDir: string,
+  to: Destination,
+  state: BackupState,
+  control: CopyControl,
+): Promise<BackupSummary | BucketSummary> {
+  return 'bucket' in to
+    ? writeBucketBackup({ dataDir, ...to }, state, control)
+    : writeBackup({ dataDir, ...to }, state, control)
 }
 
 /** Passes on the first progress of each phase, then one for each BACKUP_PROGRESS_MS. */

@@ -23,7 +23,7 @@ export interface CopyProgress {
 /** Limits the rate of a copy and cancels it. The copy waits here after each chunk. */
 export class BackupThrottle {
   readonly #limiter: RateLimiter | undefined
-  #isCancelled = false
+  readonly #cancelled = new AbortController()
 
   /** @param bytesPerSecond 0 sets no limit */
   constructor(bytesPerSecond: number) {
@@ -33,7 +33,12 @@ export class BackupThrottle {
 
   /** Makes every later `take` throw. */
   cancel(): void {
-    this.#isCancelled = true
+    this.#cancelled.abort()
+  }
+
+  /** Ends what waits for something else. */
+  get signal(): AbortSignal {
+    return this.#cancelled.signal
   }
 
   /**
@@ -44,7 +49,7 @@ export class BackupThrottle {
   async take(bytes: number): Promise<void> {
     this.#limiter?.add('', bytes)
     await delay(Math.min(THROTTLE_WAIT_MS_MAX, this.#limiter?.waitMs('') ?? 0))
-    if (this.#isCancelled) throw new Unavailable('backup_cancelled', 'the backup was cancelled')
+    if (this.signal.aborted) throw new Unavailable('backup_cancelled', 'the backup was cancelled')
   }
 }
 

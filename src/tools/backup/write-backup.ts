@@ -86,7 +86,7 @@ interface BackupDeps {
   readonly writeCatalog: typeof writeCatalog
 }
 
-interface CopyControl {
+export interface CopyControl {
   readonly throttle: BackupThrottle
   readonly onProgress: (progress: CopyProgress) => void
   /** Called when the log's files are no longer needed. */
@@ -163,27 +163,27 @@ async function copyAll(writing: Writing): Promise<BackupContents> {
 
 async function copyLog(writing: Writing): Promise<void> {
   const { deps, control, state, from, to } = writing
+  const folders = { disk: deps.disk, from: from.log, to: to.log }
+  writing.folders.push(to.log)
+  const names = await deps.extractLog({ ...folders, ...logOptions(state, control) })
+  for (const name of names) await listFile(writing, join(to.log, name), `log/${name}`)
+}
+
+/** What a copy of the log needs to know beside the folders. */
+export function logOptions(state: BackupState, control: CopyControl) {
   const flushed = new Map(state.deletedPools.map(pool => [pool, -1]))
   for (const { pool, flushedSequence } of state.pools) flushed.set(pool, flushedSequence)
   const counted = counter(control, 'log', 0)
   let uncounted = 0
-  writing.folders.push(to.log)
-  const names = await deps.extractLog({
-    disk: deps.disk,
-    from: from.log,
-    to: to.log,
-    span: state.log,
-    flushed,
-    onBytes: async bytes => {
-      counted(bytes)
-      uncounted += bytes
-      // A wait takes at least a millisecond, which is too long for each small record.
-      if (bytes > 0 && uncounted < BACKUP_CHUNK_BYTES) return
-      await control.throttle.take(uncounted)
-      uncounted = 0
-    },
-  })
-  for (const name of names) await listFile(writing, join(to.log, name), `log/${name}`)
+  const onBytes = async (bytes: number): Promise<void> => {
+    counted(bytes)
+    uncounted += bytes
+    // A wait takes at least a millisecond, which is too long for each small record.
+    if (bytes > 0 && uncounted < BACKUP_CHUNK_BYTES) return
+    await control.throttle.take(uncounted)
+    uncounted = 0
+  }
+  return { span: state.log, flushed, onBytes }
 }
 
 async function copyCatalog(writing: Writing): Promise<void> {
@@ -283,7 +283,7 @@ function copyDeps({ deps, control }: Writing, onBytes: CopyDeps['onBytes'] = () 
   return { disk: deps.disk, throttle: control.throttle, onBytes }
 }
 
-function counter({ onProgress }: CopyControl, phase: CopyProgress['phase'], bytesTotal: number) {
+export function counter({ onProgress }: CopyControl, phase: CopyProgress['phase'], bytesTotal: number) {
   let bytesDone = 0
   return (bytes: number): void => {
     bytesDone += bytes
@@ -312,7 +312,7 @@ function remove(disk: Disk, folder: string, folders: readonly string[], made: re
  * Turns an error of the disk (it has a `syscall`) or of LMDB (it has a number as its code) into
  * Unavailable.
  */
-function asUnavailable(error: unknown): Error {
+export function asUnavailable(error: unknown): Error {
   const { name, message, syscall, code } = error as NodeJS.ErrnoException
   const isOfDisk = syscall !== undefined || (name === 'Error' && typeof code === 'number')
   if (!isOfDisk) return error as Error

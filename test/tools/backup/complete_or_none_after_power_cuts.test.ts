@@ -6,8 +6,9 @@ import { crc32 } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { whyNotTo } from '../../../src/tools/backup/backup-folder.ts'
 import { BackupThrottle } from '../../../src/tools/backup/copy-file.ts'
+import { fillFolder } from '../../../src/tools/backup/new-folder.ts'
 import { type BackupState, writeBackup } from '../../../src/tools/backup/write-backup.ts'
-import { fillFolder, verifyBackup } from '../../../src/tools/restore.ts'
+import { copyBackup, verifyBackup } from '../../../src/tools/restore.ts'
 import { writeDurably } from '../../../src/util/disk.ts'
 import { deleteFile, pathsOf, segmentFile } from '../../../src/util/paths.ts'
 import { MemoryDisk, PowerCut } from '../../util/memory-disk.ts'
@@ -120,7 +121,7 @@ test(`a power cut leaves a complete restore or the file RESTORING (seed ${SEED})
     disk.mkdir('/new')
     disk.stopAfter(changes)
     const options = { disk, from: TARGET.folder, to, takesIncomplete: false, onProgress: () => undefined }
-    const outcome = await fillFolder(options, contents, ['/new']).then(
+    const outcome = await fillFolder(disk, to, () => copyBackup(options, contents), ['/new']).then(
       () => 'done',
       error => error as Error,
     )
@@ -134,7 +135,7 @@ test(`a power cut leaves a complete restore or the file RESTORING (seed ${SEED})
         // it.
         const made = after.exists('/new') ? [] : ['/new']
         for (const folder of made) after.mkdir(folder)
-        await fillFolder({ ...options, disk: after }, contents, made)
+        await fillFolder(after, to, () => copyBackup({ ...options, disk: after }, contents), made)
       }
       for (const { path, bytes } of contents.files) expect(after.size(join('/new', path))).toBe(bytes)
     }

@@ -1,0 +1,90 @@
+/**
+ * What stands below the prefix of a bucket: `backups/<id>.json`, the manifests, and
+ * `objects/<SHA-256>`, which several backups may share. See FORMAT.md.
+ */
+import { Damaged } from '../../util/errors.ts'
+import { MiB } from '../../util/limits.ts'
+import { type BucketManifest, decodeManifest, type Part } from './bucket-format.ts'
+import { PART_BYTES, type S3Client } from './s3-client.ts'
+
+export const BACKUPS = 'backups/'
+export const OBJECTS = 'objects/'
+/** Requests at once. Each holds PART_BYTES. */
+const REQUESTS_AT_ONCE = 4
+/** Bytes of a manifest, which is parsed in memory: 200 a segment. */
+const MANIFEST_BYTES_MAX = 256 * MiB
+
+/** A backup by its manifest's name. Later ones have larger ids. */
+export interface BackupId {
+  /** `20260131T093000123Z`: when it was made, UTC. */
+  readonly id: string
+  readonly bytes: number
+}
+
+export function objectName({ sha256 }: Pick<Part, 'sha256'>): string {
+  return `${OBJECTS}${sha256}`
+}
+
+export function manifestName(id: string): string {
+  return `${BACKUPS}${id}.json`
+}
+
+/** An id above `last`, also where the clock was set back. */
+export function newId(nowMs: number, last: string | undefined): string {
+  const lastMs =
+    last === undefined
+      ? 0
+      : Date.parse(last.replace(/^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z$/, '$1-$2-$3T$4:$5:$6.$7Z'))
+  return new Date(Math.max(nowMs, lastMs + 1)).toISOString().replace(/[-:.]/g, '')
+}
+
+/** All backups, oldest first. Other names are not looked at. */
+export async function listBackups(client: S3Client): Promise<BackupId[]> {
+  const { objects } = await client.list(BACKUPS)
+  return objects
+    .map(({ name, bytes }) => ({ id: /^backups\/(\d{8}T\d{9}Z)\.json$/.exec(name)?.[1] ?? '', bytes }))
+    .filter(({ id }) => id !== '')
+    .sort((a, b) => (a.id < b.id ? -1 : 1))
+}
+
+/** @throws CannotRun a later version wrote it; Damaged */
+export async function readManifest(client: S3Client, { id, bytes }: BackupId): Promise<BucketManifest> {
+  const where = `${client.url}/${manifestName(id)}`
+  if (bytes > MANIFEST_BYTES_MAX)
+    throw new Damaged(where, 0, `it has ${bytes} bytes, more than the maximum of ${MANIFEST_BYTES_MAX}`)
+  const chunks: Uint8Array[] = []
+  for await (const chunk of readObject(client, manifestName(id), bytes)) chunks.push(chunk)
+  return decodeManifest(Buffer.concat(chunks), where)
+}
+
+/** The bytes of an object, in parts of at most PART_BYTES. @throws Damaged it is not there */
+export async function* readObject(client: S3Client, name: string, bytes: number): AsyncGenerator<Buffer> {
+  for (let from = 0; from === 0 || from < bytes; from += PART_BYTES) {
+    const length = Math.min(PART_BYTES, bytes - from)
+    const part = bytes <= PART_BYTES ? client.get(name, bytes) : client.getPart(name, from, length)
+    const read = await part
+    if (read === undefined) throw new Damaged(`${client.url}/${name}`, from, 'it is not in the bucket')
+    yield read
+  }
+}
+
+/** Objects and their bytes. */
+export async function listObjects(client: S3Client): Promise<Map<string, number>> {
+  const { objects } = await client.list(OBJECTS)
+  return new Map(objects.map(({ name, bytes }) => [name, bytes]))
+}
+
+/** Does the work for each item, a few at once. The first error ends it, after those that run. */
+export async function forEachAtOnce<T>(items: Iterable<T>, work: (item: T) => Promise<void>): Promise<void> {
+  const rest = items[Symbol.iterator]()
+  let hasFailed = false
+  const worker = async () => {
+    for (let next = rest.next(); !hasFailed && next.done !== true; next = rest.next())
+      await work(next.value).catch((error: unknown) => {
+        hasFailed = true
+        throw error
+      })
+  }
+  const ended = await Promise.allSettled(Array.from({ length: REQUESTS_AT_ONCE }, worker))
+  for (const one of ended) if (one.status === 'rejected') throw one.reason
+}

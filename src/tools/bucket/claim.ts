@@ -1,0 +1,92 @@
+/**
+ * The claim of a backup on the folder of its bucket: an object in `working/`, renewed while the
+ * backup works. Only one backup writes to a prefix or removes from it at a time, so retention never
+ * removes an object that another backup counts on.
+ *
+ * Whoever comes writes its claim and then lists all claims. Of two that come at once both see the
+ * other one, and both go. A claim that was not renewed for CLAIM_DEAD_MS, by the bucket's own
+ * clock, is of a backup that died. One that only slept finds its claim gone, or another one beside
+ * it, before it names a backup or removes an object.
+ */
+import { randomBytes } from 'node:crypto'
+import { monotonicMs, wallMs } from '../../util/clock.ts'
+import { Unavailable } from '../../util/errors.ts'
+import type { S3Client } from './s3-client.ts'
+
+const CLAIMS = 'working/'
+const RENEW_MS = 30_000
+export const CLAIM_DEAD_MS = 5 * 60_000
+/** Time for which a look at the claims is good. A machine that sleeps moves its wall clock only. */
+const LOOK_MS = 10_000
+
+export class Claim {
+  readonly #client: S3Client
+  readonly #name: string
+  readonly #timer: NodeJS.Timeout
+  #renewed: Promise<unknown> = Promise.resolve()
+  #lookedMs = { wall: Number.NEGATIVE_INFINITY, monotonic: 0 }
+
+  private constructor(client: S3Client, name: string) {
+    this.#client = client
+    this.#name = name
+    this.#timer = setInterval(() => {
+      // Where this fails for long, the next look finds that the claim is dead.
+      this.#renewed = client.put(name, NOTHING).catch(() => undefined)
+    }, RENEW_MS)
+  }
+
+  /** @throws Unavailable `bucket_in_use`: another backup works there */
+  static async make(client: S3Client): Promise<Claim> {
+    const name = `${CLAIMS}${randomBytes(8).toString('hex')}`
+    await client.put(name, NOTHING)
+    const claim = new Claim(client, name)
+    try {
+      await claim.check()
+      return claim
+    } catch (error) {
+      await claim.end()
+      throw error
+    }
+  }
+
+  /** Called before each step that another backup must not see. @throws as `make` */
+  async check(): Promise<void> {
+    const since = {
+      wall: Math.abs(wallMs() - this.#lookedMs.wall),
+      monotonic: monotonicMs() - this.#lookedMs.monotonic,
+    }
+    if (Math.max(since.wall, since.monotonic) < LOOK_MS) return
+    const looked = { wall: wallMs(), monotonic: monotonicMs() }
+    const { objects, nowMs } = await this.#client.list(CLAIMS)
+    const ageOf = (changedMs: number) => nowMs - changedMs
+    for (const { name, changedMs } of objects) {
+      if (name === this.#name) continue
+      // An age that cannot be read is of a claim that lives.
+      if (!(ageOf(changedMs) > CLAIM_DEAD_MS))
+        throw new Unavailable(
+          'bucket_in_use',
+          `${this.#client.url}: another backup works there, renewed ${Math.max(0, Math.round(ageOf(changedMs) / 1000))} s ago: try again when it has ended; where it was killed, ${CLAIM_DEAD_MS / 60_000} minutes after`,
+        )
+      await this.#client.remove(name)
+    }
+    const own = objects.find(({ name }) => name === this.#name)
+    if (own === undefined || ageOf(own.changedMs) > CLAIM_DEAD_MS)
+      throw new Unavailable(
+        'bucket_in_use',
+        `${this.#client.url}: the backup lost its place, because it could not renew it: try again`,
+      )
+    this.#lookedMs = looked
+  }
+
+  /** Removes the claim. Where that fails it is dead after CLAIM_DEAD_MS. */
+  async end(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#renewed
+    await this.#client
+      .forCleanUp()
+      .remove(this.#name)
+      .catch(() => undefined)
+  }
+}
+
+const NOTHING = new Uint8Array(0)

@@ -1,0 +1,198 @@
+/**
+ * Restores a backup from a bucket into a new data folder, by the steps of `weir restore`
+ * (backup/new-folder.ts). Each object is compared with its checksum while it is written; a folder with a wrong
+ * one is removed again.
+ */
+import { createHash } from 'node:crypto'
+import { dirname, join } from 'node:path'
+import { gunzipSync } from 'node:zlib'
+import type { Entry } from '../../catalog/documents/catalog-types.ts'
+import { writeCatalog } from '../../catalog/lmdb/catalog-store.ts'
+import { openEntry, readSecretKey } from '../../catalog/lmdb/seal.ts'
+import { must } from '../../util/assert.ts'
+import { FORMAT_VERSION } from '../../util/data-folder.ts'
+import { disk, writeDurably } from '../../util/disk.ts'
+import { CannotRun, Damaged } from '../../util/errors.ts'
+import { LOG_FILE_BYTES_MIN, MiB } from '../../util/limits.ts'
+import type { Paths } from '../../util/paths.ts'
+import { type BackupSummary, damagedText } from '../backup/backup-format.ts'
+import type { CopyProgress } from '../backup/copy-file.ts'
+import { fillNewFolder } from '../backup/new-folder.ts'
+import { readBucketAddress } from './bucket-address.ts'
+import {
+  forEachAtOnce,
+  listBackups,
+  manifestName,
+  objectName,
+  readManifest,
+  readObject,
+} from './bucket-folder.ts'
+import { type BucketManifest, type Part, segmentFiles, summaryOfManifest } from './bucket-format.ts'
+import { S3Client } from './s3-client.ts'
+
+/** Bytes of an object that is read into memory: a file of the log, the catalog, a key. */
+const SMALL_BYTES_MAX = 512 * MiB
+
+interface BucketRestore {
+  /** `s3://bucket/prefix`. */
+  readonly from: string
+  /** The last backup where none is given. */
+  readonly id: string | undefined
+  readonly endpoint: string | undefined
+  /** The new data folder: missing, empty, or left by an interrupted restore. */
+  readonly to: Paths
+  readonly takesIncomplete: boolean
+  readonly onProgress: (progress: CopyProgress) => void
+}
+
+/**
+ * Rejects with Damaged (an object is missing or has other bytes, the backup is incomplete),
+ * CannotRun (no backup, or the folder cannot be used) or Unavailable (the bucket).
+ */
+export async function restoreBucket(options: BucketRestore): Promise<BackupSummary> {
+  const client = new S3Client(readBucketAddress(options.from, options.endpoint))
+  const manifest = await findManifest(client, options)
+  const summary = summaryOfManifest(manifest)
+  await fillNewFolder(disk, options.to, () => copyAll(client, manifest, options))
+  return summary
+}
+
+/** @throws as `restoreBucket` */
+async function findManifest(
+  client: S3Client,
+  { id, takesIncomplete }: BucketRestore,
+): Promise<BucketManifest> {
+  const backups = await listBackups(client)
+  const backup = id === undefined ? backups.at(-1) : backups.find(one => one.id === id)
+  if (backup === undefined) {
+    const there = backups.length === 0 ? 'there is none' : `weir backups ${client.url} lists them`
+    throw new CannotRun(`${client.url} has no ${id === undefined ? 'backup' : `backup ${id}`}: ${there}`)
+  }
+  const manifest = await readManifest(client, backup)
+  const where = `${client.url}/${manifestName(backup.id)}`
+  if (manifest.folder > FORMAT_VERSION)
+    throw new CannotRun(
+      `${where} is of a data folder of format ${manifest.folder}, and this version of Weir reads up to ${FORMAT_VERSION}: use Weir ${JSON.stringify(manifest.weir)} or a later one`,
+    )
+  const { damaged } = summaryOfManifest(manifest)
+  if (damaged.length > 0 && !takesIncomplete)
+    throw new Damaged(
+      where,
+      0,
+      `the backup is incomplete, these files were damaged before it was made: ${damagedText(damaged, '')}; weir restore --incomplete restores it as it is, and --backup another one`,
+    )
+  return manifest
+}
+
+/** Returns the folders, outermost first. */
+async function copyAll(
+  client: S3Client,
+  manifest: BucketManifest,
+  { to, onProgress }: BucketRestore,
+): Promise<readonly string[]> {
+  const bytesTotal = summaryOfManifest(manifest).bytes
+  let bytesDone = 0
+  const onBytes = (bytes: number) => {
+    bytesDone += bytes
+    onProgress({ phase: 'copy', bytesDone, bytesTotal })
+  }
+  const small = async (part: Part, bytesMax?: number): Promise<Uint8Array> => {
+    const bytes = await readWhole(client, part)
+    onBytes(bytes.byteLength)
+    return bytesMax === undefined ? bytes : unpack(client, part, bytes, bytesMax)
+  }
+  writeDurably(disk, to.format, [Buffer.from(`weir ${manifest.folder}\n`)])
+  // The key comes first: the catalog is sealed with it.
+  writeDurably(disk, to.secretKey, [await small(manifest.secretKey)])
+  if (manifest.admin !== undefined) writeDurably(disk, to.admin, [await small(manifest.admin)])
+  disk.mkdir(to.log)
+  for (const part of manifest.log)
+    writeDurably(disk, join(to.log, part.name), [await small(part, LOG_FILE_BYTES_MIN)])
+  const catalog = await small(manifest.catalog, SMALL_BYTES_MAX)
+  const documents = readDocuments(`${client.url}/${objectName(manifest.catalog)}`, catalog, to)
+  await writeCatalog(to.catalog, documents, disk)
+  disk.mkdir(to.segment)
+  const files = [...segmentFiles(manifest)].map(([path, part]) => [join(to.root, path), part] as const)
+  const folders = new Set(files.map(([file]) => dirname(file)))
+  for (const folder of folders) disk.mkdir(folder)
+  await forEachAtOnce(files, ([file, part]) => copyObject(client, part, file, onBytes))
+  return [to.log, to.catalog, to.segment, ...folders]
+}
+
+async function copyObject(
+  client: S3Client,
+  part: Part,
+  file: string,
+  onBytes: (bytes: number) => void,
+): Promise<void> {
+  const copy = disk.open(file, 'wx')
+  try {
+    let position = 0
+    for await (const bytes of checked(client, part)) {
+      disk.write(copy, [bytes], position)
+      disk.fdatasync(copy)
+      position += bytes.byteLength
+      onBytes(bytes.byteLength)
+    }
+  } finally {
+    disk.close(copy)
+  }
+}
+
+/** The bytes of an object. Throws Damaged at their end where they are others. */
+async function* checked(client: S3Client, part: Part): AsyncGenerator<Buffer> {
+  const hash = createHash('sha256')
+  const name = objectName(part)
+  for await (const bytes of readObject(client, name, part.bytes)) {
+    hash.update(bytes)
+    yield bytes
+  }
+  if (hash.digest('hex') !== part.sha256)
+    throw new Damaged(`${client.url}/${name}`, 0, 'its checksum is not the one in its name')
+}
+
+async function readWhole(client: S3Client, part: Part): Promise<Buffer> {
+  if (part.bytes > SMALL_BYTES_MAX)
+    throw new Damaged(`${client.url}/${objectName(part)}`, 0, `it has ${part.bytes} bytes`)
+  const chunks: Buffer[] = []
+  for await (const bytes of checked(client, part)) chunks.push(bytes)
+  return Buffer.concat(chunks)
+}
+
+function unpack(client: S3Client, part: Part, bytes: Uint8Array, bytesMax: number): Uint8Array {
+  try {
+    return gunzipSync(bytes, { maxOutputLength: bytesMax })
+  } catch (error) {
+    throw new Damaged(`${client.url}/${objectName(part)}`, 0, (error as Error).message)
+  }
+}
+
+/** The documents of the catalog, opened with the key of the new folder. */
+function readDocuments(where: string, json: Uint8Array, to: Paths): Entry[] {
+  const refuse = (what: string): never => {
+    throw new Damaged(where, 0, what)
+  }
+  const key = must(readSecretKey(to.secretKey, disk), 'the key was written')
+  let documents: unknown
+  try {
+    documents = JSON.parse(Buffer.from(json).toString())
+  } catch {
+    return refuse('it is not JSON')
+  }
+  const areEntries =
+    Array.isArray(documents) &&
+    documents.every(
+      one =>
+        Array.isArray(one) &&
+        one.length === 2 &&
+        typeof one[0] === 'string' &&
+        typeof one[1] === 'object' &&
+        one[1] !== null,
+    )
+  if (!areEntries) return refuse('it is no list of documents')
+  return (documents as Entry[]).map(
+    entry =>
+      openEntry(entry, key) ??
+      refuse(`the secret of the document ${JSON.stringify(entry[0])} cannot be opened`),
+  )
+}

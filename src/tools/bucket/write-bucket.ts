@@ -1,0 +1,350 @@
+/**
+ * Writes a backup into a bucket.
+ *
+ *   claim → log (its files may go then) → catalog → segments → all objects looked for → manifest
+ *
+ * The manifest is written last, so objects without one are no backup. An object that the bucket has
+ * is not sent again: segments never change, so those that the last backup names are not even read.
+ * What a backup leaves that died, the next one finds, or retention removes.
+ *
+ * A damaged segment does not stop the backup of all others (docs/decisions/0014).
+ */
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { readSecretKey, sealEntry } from '../../catalog/lmdb/seal.ts'
+import { hasDeleteFile, type SegmentMeta } from '../../format/segment-meta.ts'
+import { extractLog } from '../../log/copy-log.ts'
+import { must } from '../../util/assert.ts'
+import { wallMs } from '../../util/clock.ts'
+import { crc32, SELF_CHECKED } from '../../util/crc32.ts'
+import { FORMAT_VERSION } from '../../util/data-folder.ts'
+import { disk, readFile, removeFolder } from '../../util/disk.ts'
+import { isUnreadable, Unavailable } from '../../util/errors.ts'
+import { BACKUP_CHUNK_BYTES } from '../../util/limits.ts'
+import { deleteFile, type Paths, pathsOf, poolFolder, segmentFile } from '../../util/paths.ts'
+import { WEIR_VERSION } from '../../util/version.ts'
+import type { BackupSummary } from '../backup/backup-format.ts'
+import {
+  asUnavailable,
+  type BackupState,
+  type CopyControl,
+  counter,
+  logOptions,
+} from '../backup/write-backup.ts'
+import { readBucketAddress } from './bucket-address.ts'
+import {
+  forEachAtOnce,
+  listBackups,
+  listObjects,
+  manifestName,
+  newId,
+  objectName,
+  readManifest,
+} from './bucket-folder.ts'
+import {
+  type BackedUpPool,
+  type BackedUpSegment,
+  BUCKET_FORMAT,
+  type BucketManifest,
+  encodeManifest,
+  type LogPart,
+  type Part,
+  partsOf,
+  type SegmentPart,
+  summaryOfManifest,
+} from './bucket-format.ts'
+import { Claim } from './claim.ts'
+import { type Removed, removeOld } from './retention.ts'
+import { PART_BYTES, S3Client } from './s3-client.ts'
+
+export interface BucketTarget {
+  /** Absolute path of the data folder. */
+  readonly dataDir: string
+  /** `s3://bucket/prefix`. */
+  readonly bucket: string
+  /** In place of the environment's. */
+  readonly endpoint?: string
+  /** Complete backups that stay; without it all do. */
+  readonly keep?: number
+}
+
+export interface BucketSummary extends BackupSummary {
+  readonly id: string
+  /** Bytes of objects that were not in the bucket before. */
+  readonly sent: number
+  readonly removed?: Removed
+  /** Why older backups were not removed. The backup itself is there. */
+  readonly notRemoved?: string
+}
+
+/** One sentence that says why no backup can go to this bucket. It sends nothing. */
+export function whyNotToBucket({ bucket, endpoint }: Omit<BucketTarget, 'dataDir'>): string | undefined {
+  try {
+    readBucketAddress(bucket, endpoint)
+    return undefined
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
+/** The state of a backup that is being written. */
+interface Writing {
+  readonly client: S3Client
+  readonly control: CopyControl
+  readonly state: BackupState
+  readonly from: Paths
+  /** Objects of the bucket, by name. */
+  readonly objects: Map<string, number>
+  /** Parts of the last backup. */
+  readonly known: ReadonlyMap<string, Part>
+  sent: number
+}
+
+/**
+ * Writes the backup, then removes older ones. Rejects with Damaged where the log cannot be read, and
+ * with Unavailable where the backup was cancelled, or the bucket or the disk has an error. Then
+ * there is no manifest.
+ */
+export async function writeBucketBackup(
+  target: BucketTarget,
+  state: BackupState,
+  control: CopyControl,
+): Promise<BucketSummary> {
+  const { signal } = control.throttle
+  const client = new S3Client(readBucketAddress(target.bucket, target.endpoint), { signal })
+  const claim = await Claim.make(client)
+  try {
+    const last = (await listBackups(client)).at(-1)
+    // A manifest that cannot be read saves nothing, and keeps no backup from being made.
+    const lastManifest =
+      last === undefined ? undefined : await readManifest(client, last).catch(skipUnreadable)
+    const writing: Writing = {
+      ...{ client, control, state, from: pathsOf(target.dataDir), sent: 0 },
+      objects: await listObjects(client),
+      known: knownParts(lastManifest),
+    }
+    const createdAtMs = wallMs()
+    const manifest = await sendAll(writing, createdAtMs)
+    control.onProgress({ phase: 'sync', bytesDone: 0, bytesTotal: 0 })
+    await findAll(client, manifest)
+    await claim.check()
+    const id = newId(createdAtMs, last?.id)
+    await client.put(manifestName(id), encodeManifest(manifest))
+    const removal = await removeOldOnes(client, claim, target.keep)
+    return { ...summaryOfManifest(manifest), id, sent: writing.sent, ...removal }
+  } catch (error) {
+    throw asUnavailable(error)
+  } finally {
+    await claim.end()
+  }
+}
+
+function skipUnreadable(error: Error): undefined {
+  if (error instanceof Unavailable) throw error
+}
+
+/** The segments of the last backup that its own time found undamaged. */
+function knownParts(last: BucketManifest | undefined): Map<string, Part> {
+  const known = new Map<string, Part>()
+  for (const { pool, segments } of last?.pools ?? [])
+    for (const { segment, rows } of segments)
+      if (rows !== undefined && rows.damaged === undefined) known.set(keyOf(pool, segment, rows.crc32), rows)
+  return known
+}
+
+function keyOf(pool: string, segment: number, crc: number | null): string {
+  return `${pool}/${segment}/${crc}`
+}
+
+async function removeOldOnes(client: S3Client, claim: Claim, keep: number | undefined) {
+  if (keep === undefined) return {}
+  try {
+    return { removed: await removeOld(client, claim, keep) }
+  } catch (error) {
+    return { notRemoved: (error as Error).message }
+  }
+}
+
+async function sendAll(writing: Writing, createdAtMs: number): Promise<BucketManifest> {
+  const { state, control, from } = writing
+  const log = await sendLog(writing)
+  control.onLogCopied()
+  control.onProgress({ phase: 'catalog', bytesDone: 0, bytesTotal: 0 })
+  const key = must(readSecretKey(from.secretKey, disk), 'the key of an open catalog')
+  const documents = JSON.stringify(state.documents.map(entry => sealEntry(entry, key)))
+  return {
+    format: BUCKET_FORMAT,
+    weir: WEIR_VERSION,
+    folder: FORMAT_VERSION,
+    sequence: state.log.lastSequence,
+    createdAt: new Date(createdAtMs).toISOString(),
+    catalog: await sendBytes(writing, gzipSync(documents)),
+    secretKey: await sendBytes(writing, key),
+    ...(disk.exists(from.admin) ? { admin: await sendBytes(writing, readFile(disk, from.admin)) } : {}),
+    log,
+    pools: await sendPools(writing),
+  }
+}
+
+/** The part of the log that is not in segments, in files of its own that are removed when sent. */
+async function sendLog(writing: Writing): Promise<LogPart[]> {
+  const { state, control, from } = writing
+  const folder = join(from.temporary, 'backup-log')
+  removeFolder(disk, folder) // of a backup that was killed
+  try {
+    disk.mkdir(from.temporary)
+    const names = await extractLog({ disk, from: from.log, to: folder, ...logOptions(state, control) })
+    const parts: LogPart[] = []
+    for (const name of names)
+      parts.push({ name, ...(await sendBytes(writing, gzipSync(readFile(disk, join(folder, name))))) })
+    return parts
+  } finally {
+    removeFolder(disk, folder)
+  }
+}
+
+async function sendPools(writing: Writing): Promise<BackedUpPool[]> {
+  const { state, control } = writing
+  const bytesTotal = state.pools
+    .flatMap(({ segments }) => segments)
+    .reduce((sum, { bytes }) => sum + bytes, 0)
+  const counted = counter(control, 'segments', bytesTotal)
+  counted(0)
+  const pools = state.pools.map(({ poolId, segments }) => ({
+    pool: poolId,
+    segments,
+    sent: [] as BackedUpSegment[],
+  }))
+  const all = pools.flatMap(({ pool, segments, sent }) =>
+    segments.map((meta, index) => ({ pool, meta, sent, index })),
+  )
+  await forEachAtOnce(all, async ({ pool, meta, sent, index }) => {
+    sent[index] = await sendSegment(writing, pool, meta)
+    counted(meta.bytes)
+  })
+  return pools.map(({ pool, sent }) => ({ pool, segments: sent }))
+}
+
+async function sendSegment(writing: Writing, pool: string, meta: SegmentMeta): Promise<BackedUpSegment> {
+  const folder = poolFolder(writing.from, pool)
+  const { segment, checksum } = meta
+  const deletes = hasDeleteFile(meta)
+    ? await sendFile(writing, join(folder, deleteFile(segment)), SELF_CHECKED)
+    : undefined
+  if (meta.rows === 0 || checksum === null) return { segment, ...(deletes && { deletes }) }
+  const file = join(folder, segmentFile(segment))
+  const known = writing.known.get(keyOf(pool, segment, checksum))
+  const isThere = known !== undefined && writing.objects.get(objectName(known)) === known.bytes
+  const { sha256, bytes, damaged } = isThere
+    ? (known as SegmentPart)
+    : await sendFile(writing, file, checksum)
+  const rows = { sha256, bytes, crc32: checksum, ...(damaged === undefined ? {} : { damaged }) }
+  return { segment, rows, ...(deletes && { deletes }) }
+}
+
+/**
+ * Sends a file as it is, damaged or not. Of one that is missing or cannot be read nothing is sent.
+ * @param checksum the CRC-32 that it should have
+ */
+async function sendFile(writing: Writing, file: string, checksum: number): Promise<SegmentPart> {
+  const hash = createHash('sha256')
+  let [crc, bytes] = [0, 0]
+  let first: Uint8Array = new Uint8Array(0)
+  try {
+    for await (const part of readParts(writing, file)) {
+      if (bytes === 0) first = part
+      bytes += part.byteLength
+      crc = crc32(part, crc)
+      hash.update(part)
+    }
+  } catch (error) {
+    if (!isUnreadable(error, file)) throw error
+    const { code, message } = error as NodeJS.ErrnoException
+    const what = code === 'ENOENT' ? 'it is missing' : message
+    return { ...(await sendBytes(writing, new Uint8Array(0))), damaged: what }
+  }
+  const part = { sha256: hash.digest('hex'), bytes }
+  if (bytes <= PART_BYTES) await sendOnce(writing, part, () => writing.client.put(objectName(part), first))
+  else await sendOnce(writing, part, () => sendLarge(writing, file, part))
+  return crc === checksum ? part : { ...part, damaged: 'its bytes do not match their checksum' }
+}
+
+async function sendBytes(writing: Writing, bytes: Uint8Array): Promise<Part> {
+  const part = { sha256: createHash('sha256').update(bytes).digest('hex'), bytes: bytes.byteLength }
+  await sendOnce(writing, part, () => writing.client.put(objectName(part), bytes))
+  return part
+}
+
+/** Sends an object that the bucket lacks, or has in another length. */
+async function sendOnce(writing: Writing, part: Part, send: () => Promise<void>): Promise<void> {
+  const name = objectName(part)
+  if (writing.objects.get(name) === part.bytes) return
+  await writing.control.throttle.take(0)
+  await send()
+  writing.objects.set(name, part.bytes)
+  writing.sent += part.bytes
+}
+
+/** Reads the file a second time, so that no file is ever whole in memory. */
+async function sendLarge(writing: Writing, file: string, part: Part): Promise<void> {
+  const { client } = writing
+  const name = objectName(part)
+  const upload = await client.beginUpload(name)
+  try {
+    const hash = createHash('sha256')
+    const tags: string[] = []
+    for await (const bytes of readParts(writing, file)) {
+      hash.update(bytes)
+      tags.push(await client.putPart(name, upload, tags.length + 1, bytes))
+    }
+    if (hash.digest('hex') !== part.sha256)
+      throw new Unavailable(
+        'backup_failed',
+        `${file} changed while it was read: weir verify checks the folder`,
+      )
+    await client.endUpload(name, upload, tags)
+  } catch (error) {
+    await client
+      .forCleanUp()
+      .cancelUpload(name, upload)
+      .catch(() => undefined)
+    throw error
+  }
+}
+
+/** The bytes of a file in parts of PART_BYTES, at the rate of the backup. */
+async function* readParts({ control }: Writing, file: string): AsyncGenerator<Uint8Array> {
+  const opened = disk.open(file, 'r')
+  try {
+    for (let position = 0; ; ) {
+      const part = new Uint8Array(PART_BYTES)
+      let filled = 0
+      while (filled < PART_BYTES) {
+        const chunk = part.subarray(filled, Math.min(PART_BYTES, filled + BACKUP_CHUNK_BYTES))
+        const read = disk.read(opened, chunk, position)
+        if (read === 0) break
+        filled += read
+        position += read
+        await control.throttle.take(read)
+      }
+      if (filled > 0) yield part.subarray(0, filled)
+      if (filled < PART_BYTES) return
+    }
+  } finally {
+    disk.close(opened)
+  }
+}
+
+/** Looks for each object of the backup, and for its length, before the manifest names it. */
+async function findAll(client: S3Client, manifest: BucketManifest): Promise<void> {
+  const objects = await listObjects(client)
+  for (const part of partsOf(manifest)) {
+    const bytes = objects.get(objectName(part))
+    if (bytes !== part.bytes)
+      throw new Unavailable(
+        'bucket_checksum',
+        `${client.url}/${objectName(part)} has ${bytes ?? 'no'} bytes in the bucket, ${part.bytes} were sent`,
+      )
+  }
+}
