@@ -107,6 +107,13 @@ const SUMMARY = {
   bytes: count,
   damaged: list(anyObject),
 }
+/** Of a backup in a bucket only. */
+const IN_BUCKET = {
+  id: text,
+  sent: count,
+  removed: object({ backups: count, objects: count, bytes: count }),
+  notRemoved: text,
+}
 
 const SCHEMAS: Readonly<Record<string, Json>> = {
   Problem: object(PROBLEM),
@@ -198,8 +205,8 @@ const SCHEMAS: Readonly<Record<string, Json>> = {
     description: 'Progress; the last line says whether there is a backup.',
     anyOf: [
       object({ phase: text, bytesDone: count, bytesTotal: count }),
-      object({ done: { const: true }, ...SUMMARY }),
-      object({ error: text, code: text }, SUMMARY),
+      object({ done: { const: true }, ...SUMMARY }, IN_BUCKET),
+      object({ error: text, code: text }, { ...SUMMARY, ...IN_BUCKET }),
     ],
   },
   Session: object({

@@ -4,6 +4,7 @@ import { ACCEPTS, SIGNATURE_SCHEMES } from '../../format/sender.ts'
 import { answer, emptyAnswer, json, needs, operation, preflight, type Refused } from './operation.ts'
 import {
   anyObject,
+  count,
   flag,
   type Json,
   list,
@@ -189,9 +190,17 @@ const ADMIN: Json = {
   '/v1/admin/backup': {
     post: ofAdmin(
       'backUp',
-      'A consistent copy of the running server, in a new folder',
+      'A consistent copy of the running server, in a new folder or in a bucket',
       'admin',
-      object({ folder: { ...text, description: 'The absolute path of a new folder on the server.' } }),
+      {
+        anyOf: [
+          object({ folder: { ...text, description: 'The absolute path of a new folder on the server.' } }),
+          object(
+            { bucket: { ...text, description: '`s3://bucket/prefix`; credentials by its environment.' } },
+            { keep: { ...count, minimum: 1, description: 'Backups that stay.' } },
+          ),
+        ],
+      },
       { 'application/x-ndjson': schema('BackupLine') },
       [409],
     ),

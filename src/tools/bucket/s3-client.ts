@@ -174,7 +174,6 @@ export class S3Client {
       const answered = await this.#try(method, asked, missing)
       if (answered === 'missing') return undefined
       if ('body' in answered) return answered
-      this.#throwIfCancelled()
       if (!answered.isRetryable || tried === tries) {
         const times = tried === 1 ? '' : `, ${tried} times`
         throw new Unavailable(answered.code, `${this.url}: ${answered.why}${times}`)
@@ -218,6 +217,7 @@ export class S3Client {
       if (asked.bytes !== undefined && read.byteLength !== asked.bytes) return brokenOff(read, asked.bytes)
       return { status: answer.status, headers: answer.headers, body: read }
     } catch (error) {
+      this.#throwIfCancelled()
       if (timeout.aborted)
         return { code: 'bucket_slow', why: `no answer within ${requestMs / 1000} s`, isRetryable: true }
       const why = unreachableServer(new URL(this.#address.base).origin, error as Error)
@@ -289,7 +289,7 @@ function failureOf(status: number, given: string): Failure {
   if (OTHER_BYTES.test(name)) return failure('bucket_checksum', 'other bytes arrived than were sent', true)
   if (status === 401 || status === 403) return failure('bucket_denied', 'the credentials lack a permission')
   if (status === 503 || status === 429) return failure('bucket_busy', 'it asks to send less', true)
-  const isRetryable = status >= 500 || status === 408 || name === 'RequestTimeout'
+  const isRetryable = (status >= 500 && status !== 501) || status === 408 || name === 'RequestTimeout'
   return failure('bucket_failed', 'the request failed', isRetryable)
 }
 

@@ -42,9 +42,10 @@ export async function askBackup(
   return { status: answer.status, problem: undefined, lines }
 }
 
-/** Makes a backup, which must succeed. */
+/** Makes a backup in a folder or a bucket, which must succeed. */
 export async function backUp(server: TestServer, folder: string) {
-  const { lines } = await askBackup(server, { folder })
+  const to = folder.startsWith('s3://') ? { bucket: folder, keep: 1 } : { folder }
+  const { lines } = await askBackup(server, to)
   const last = lines.at(-1)
   if (last === undefined || !('done' in last)) throw new Error(`no backup: ${JSON.stringify(last)}`)
   return last

@@ -1,11 +1,11 @@
 /**
- * Backups of a server under load, with updates, deletes, jobs, an added column and compactions, and
+ * Backups of a server under load, one of them in a bucket, with updates, deletes, jobs, an added column and compactions, and
  * one of its folder after a kill. Each is restored, and every row of every pool (payload and
  * columns) is compared with a model at the backup's sequence.
  */
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { tableFromIPC } from 'apache-arrow'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { say } from '../../../src/util/say.ts'
 import { addColumn } from '../../jobs/add-column.ts'
 import { type CreatedJob, createJob, ended } from '../../jobs/rewrite-jobs.ts'
@@ -21,6 +21,7 @@ import {
   temporaryFolder,
 } from '../../util/server.ts'
 import { verifyFolder } from '../../util/verify.ts'
+import { FakeS3 } from '../bucket/fake-s3.ts'
 import { weir } from '../folder.ts'
 import { backUp, restoreAndStart } from './backups.ts'
 
@@ -282,9 +283,12 @@ async function compare(server: TestServer, writers: readonly PoolWriter[]) {
 
 test(`W-6, W-12 every row of every restored pool is that of the backup's sequence (seed ${seed})`, async () => {
   const root = temporaryFolder('weir-rows-')
+  const bucket = await FakeS3.start()
+  onTestFinished(() => bucket.stop())
+  Object.assign(process.env, bucket.environment)
   const random = randomFrom(seed)
   const args = ['--compact-tick-ms', '40', '--log-file-bytes', String(4 * 1024 * 1024)]
-  const server = await startServer({ dataDir: join(root, 'data'), args })
+  const server = await startServer({ dataDir: join(root, 'data'), args, env: bucket.environment })
   const writers: PoolWriter[] = []
   for (const [name, spec] of Object.entries(POOLS)) {
     const pool = await server.createPool({ ...spec, uniqueName: name })
@@ -298,7 +302,7 @@ test(`W-6, W-12 every row of every restored pool is that of the backup's sequenc
       for (const { pool } of writers) await server.count(pool.poolId)
       return writers.every(({ requests }, w) => requests >= (least[w] ?? 0))
     })
-    const folder = join(root, `backup ${index}`)
+    const folder = index === 1 ? 's3://bucket/rows' : join(root, `backup ${index}`)
     made.push({ folder, sequence: (await backUp(server, folder)).sequence })
   }
   await Promise.all(writers.map(writer => writer.stop()))
@@ -311,7 +315,7 @@ test(`W-6, W-12 every row of every restored pool is that of the backup's sequenc
 
   let compared = 0
   for (const { folder, sequence } of made) {
-    const to = `${folder} restored`
+    const to = join(root, `restored ${basename(folder)}`)
     const restored = await restoreAndStart(folder, to)
     const found = await compare(restored, writers)
     expect([found.from <= sequence, sequence <= found.to], folder).toEqual([true, true])

@@ -1,0 +1,166 @@
+/**
+ * Two backups of one prefix, and backups that died: retention never takes an object from another
+ * backup, and what is half done is never listed.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { readBucketAddress } from '../../../src/tools/bucket/bucket-address.ts'
+import { CLAIM_DEAD_MS, Claim } from '../../../src/tools/bucket/claim.ts'
+import { S3Client } from '../../../src/tools/bucket/s3-client.ts'
+import { BUCKET, expectRestored, makeOrders, type Orders, orders, post, weirAt } from './buckets.ts'
+import { FakeS3 } from './fake-s3.ts'
+
+const MAIN = fileURLToPath(new URL('../../../src/app/main.js', import.meta.url))
+const fake = await FakeS3.start()
+afterAll(() => fake.stop())
+let filled: Orders
+beforeAll(async () => {
+  filled = await makeOrders()
+  await filled.change((_, url) => post(url, orders(0, 5000, 1, 2500)))
+  await filled.change((_, url) => post(url, orders(5000, 5010, 1)))
+}, 60_000)
+beforeEach(() => {
+  fake.objects.clear()
+  fake.uploads.clear()
+  fake.requests.length = 0
+  fake.fault = () => undefined
+  fake.aheadMs = 0
+})
+
+const client = () => new S3Client(readBucketAddress(BUCKET, undefined, fake.environment), { firstWaitMs: 1 })
+const IN_USE = { code: 'bucket_in_use' }
+const backUp = (...more: readonly string[]) =>
+  weirAt(fake, 'backup', BUCKET, '--data-dir', filled.dataDir, ...more)
+
+test('of two claims at once at most one is given, and the next one finds nothing left', async () => {
+  for (let round = 0; round < 20; round++) {
+    const made = await Promise.allSettled([Claim.make(client()), Claim.make(client()), Claim.make(client())])
+    const given = made.filter(one => one.status === 'fulfilled')
+    expect(given.length).toBeLessThanOrEqual(1)
+    for (const one of made) if (one.status === 'rejected') expect(one.reason).toMatchObject(IN_USE)
+    for (const one of given) await one.value.end()
+    expect(fake.names('weir/working/')).toEqual([])
+  }
+})
+
+test('a second backup is refused while one works, and sends no object', async () => {
+  const claim = await Claim.make(client())
+  const before = fake.requests.length
+  const { code, err } = await backUp('--keep', '1')
+  expect([code, err]).toEqual([2, expect.stringContaining('another backup works there, renewed ')])
+  expect(fake.sentSince(before)).toBe(0)
+  await claim.end()
+  expect(await backUp('--keep', '1')).toMatchObject({ code: 0 })
+})
+
+test('the claim of a backup that died ends, and one that only slept gives up', async () => {
+  const slept = await Claim.make(client())
+  fake.aheadMs = CLAIM_DEAD_MS - 5_000
+  await expect(Claim.make(client())).rejects.toMatchObject(IN_USE)
+  fake.aheadMs = CLAIM_DEAD_MS + 5_000
+  const next = await Claim.make(client())
+  const now = Date.now
+  Date.now = () => now() + 60_000 // the machine slept: its monotonic clock stood still
+  try {
+    await expect(slept.check()).rejects.toMatchObject({
+      code: 'bucket_in_use',
+      message: expect.stringContaining('another backup works there'),
+    })
+    await next.check()
+    await next.end()
+    await expect(slept.check()).rejects.toThrow('the backup lost its place')
+  } finally {
+    Date.now = now
+    await slept.end()
+  }
+})
+
+test('a backup that lost its claim on the way names no backup', async () => {
+  fake.fault = ({ what, name }) => {
+    if (what === 'BEGIN') for (const one of fake.names('weir/working/')) fake.objects.delete(one)
+    if (what === 'LIST' && name === 'weir/objects/') fake.aheadMs += CLAIM_DEAD_MS + 1
+    return undefined
+  }
+  const now = Date.now
+  Date.now = () => now() + fake.aheadMs
+  const { code, err } = await backUp().finally(() => {
+    Date.now = now
+  })
+  expect([code, err]).toEqual([2, expect.stringContaining('the backup lost its place')])
+  expect(fake.names('weir/backups/')).toEqual([])
+})
+
+/** Kills a backup at the first request of this kind. */
+async function killAt(isMoment: (what: string, name: string) => boolean): Promise<void> {
+  const child = spawn(
+    process.execPath,
+    [MAIN, 'backup', BUCKET, '--keep', '1', '--data-dir', filled.dataDir],
+    {
+      env: { ...process.env, ...fake.environment },
+      stdio: 'ignore',
+    },
+  )
+  const ended = once(child, 'exit')
+  fake.fault = ({ what, name }) => {
+    if (!isMoment(what, name)) return undefined
+    child.kill('SIGKILL')
+    return 'hang'
+  }
+  expect(await ended).toEqual([null, 'SIGKILL'])
+  fake.fault = () => undefined
+}
+
+const MOMENTS: readonly (readonly [string, (what: string, name: string) => boolean])[] = [
+  ['the first object', (what, name) => what === 'PUT' && name.includes('/objects/')],
+  ['a part of a large one', what => what === 'PART'],
+  ['the manifest', (what, name) => what === 'PUT' && name.includes('/backups/')],
+  ['the first removal', (what, name) => what === 'DELETE' && !name.includes('/working/')],
+]
+
+test.each(MOMENTS)(
+  'a backup that is killed at %s is not listed, and the next one goes on',
+  async (at, isMoment) => {
+    const isAfter = at === 'the first removal'
+    if (isAfter) expect(await backUp()).toMatchObject({ code: 0 })
+    await killAt(isMoment)
+    const named = fake.names('weir/backups/')
+    expect(named.length).toBe(isAfter ? 2 : 0)
+    expect(await backUp()).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('where it was killed, 5 minutes after'),
+    })
+    fake.aheadMs = CLAIM_DEAD_MS + 1_000
+    const left = new Set(fake.names('weir/objects/'))
+    const large = [...left].filter(name => fake.objects.get(name)!.bytes.byteLength > 8 * 1024 * 1024)
+    const before = fake.requests.length
+    expect(await backUp('--keep', '1')).toMatchObject({ code: 0 })
+    if (large.length > 0) expect(fake.sentSince(before)).toBeLessThan(1024 * 1024)
+    expect(fake.names('weir/backups/').length).toBe(1)
+    expect([fake.uploads.size, fake.names('weir/working/')]).toEqual([0, []])
+    // Only what the one backup names is left.
+    const manifest = fake.objects.get(fake.names('weir/backups/')[0] ?? '')!.bytes.toString()
+    for (const name of fake.names('weir/objects/')) expect(manifest).toContain(name.split('/').at(-1))
+    await expectRestored(fake, filled)
+  },
+  60_000,
+)
+
+test('Ctrl-C ends a backup soon, and its claim with it', async () => {
+  const args = ['backup', BUCKET, '--data-dir', filled.dataDir]
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    env: { ...process.env, ...fake.environment },
+    stdio: 'ignore',
+  })
+  const ended = once(child, 'exit')
+  fake.fault = ({ what }) => {
+    if (what !== 'PART') return undefined
+    child.kill('SIGINT')
+    return 'hang'
+  }
+  expect(await ended).toEqual([null, 'SIGINT'])
+  expect([fake.names('weir/backups/'), fake.names('weir/working/'), fake.uploads.size]).toEqual([[], [], 0])
+  fake.fault = () => undefined
+  expect(await backUp()).toMatchObject({ code: 0 })
+}, 60_000)
