@@ -23,6 +23,11 @@ const QUESTIONS = {
     asks: 'how late are acks at full ingest before, while and after columns are added?',
     takes: ['seconds', 'connections', 'rounds'],
   },
+  backup: {
+    load: async () => (await import('./backup.ts')).benchBackup,
+    asks: 'what does a backup of 5M rows into a bucket cost, first, second and beside ingest, and is it equal?',
+    takes: ['bucket', 'rows', 'seconds', 'connections'],
+  },
   churn: {
     load: async () => (await import('./churn.ts')).benchChurn,
     asks: 'do 10M rows stay fast and small through 2M updates and 500k deletes, and ingest beside compaction?',

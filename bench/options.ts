@@ -30,6 +30,7 @@ export const OPTIONS = {
   tries: { type: 'string' },
   forms: { type: 'string' },
   readers: { type: 'string' },
+  bucket: { type: 'string' },
 } as const
 
 export type OptionName = keyof typeof OPTIONS
