@@ -37,6 +37,7 @@ export const SECTIONS = [
     pages: [
       'docs/how-to/run-in-production.md',
       'docs/deploy.md',
+      'docs/how-to/back-up-to-a-bucket.md',
       'docs/operating.md',
       'docs/http.md',
       'examples/deploy/README.md',

@@ -2,14 +2,19 @@
  * The commands take every folder and backup that a landed version wrote: verify, repair, rebuild,
  * export, backup and restore.
  */
-import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
+import { FakeS3 } from '../tools/bucket/fake-s3.ts'
 import { weir } from '../tools/folder.ts'
 import { temporaryFolder } from '../util/server.ts'
 import { rebuildFolder, verifyFolder } from '../util/verify.ts'
 import { FOLDERS, unpack } from './archive.ts'
 import { COMMITS, Golden, LAST, OLDEST, withoutReceived } from './opened-folder.ts'
+
+/** `1.tar.gz`: the objects of a bucket in format 1, below `golden/`. */
+const BUCKETS = join(FOLDERS, '..', 'buckets')
 
 /** The next start builds an index of an earlier format anew, and so does repair. */
 const INDEX_FORMAT_1 = new Set(['c8f41e9'])
@@ -17,6 +22,10 @@ const BUILDS_INDEX = 'would: index: rebuilt from the segments\n'
 
 /** The oldest version and the one whose folder was made last; the long run takes all. */
 const TRIED = process.env['WEIR_TEST_LONG'] === '1' ? COMMITS : [OLDEST, LAST]
+
+const bucket = await FakeS3.start()
+Object.assign(process.env, bucket.environment)
+afterAll(() => bucket.stop())
 
 describe.each(TRIED)('the folders of %s', commit => {
   test('verify, repair, rebuild, export, backup and restore', async () => {
@@ -39,6 +48,13 @@ describe.each(TRIED)('the folders of %s', commit => {
     await restored.start()
     await restored.holdsRows()
     await restored.stop()
+
+    await ran(['backup', 's3://bucket/old', '--data-dir', dataDir])
+    await ran(['restore', 's3://bucket/old', '--data-dir', `${dataDir}-from-bucket`])
+    const fromBucket = new Golden(commit, 'stopped', `${dataDir}-from-bucket`)
+    await fromBucket.start()
+    await fromBucket.holdsRows()
+    await fromBucket.stop()
   })
 
   test.runIf(existsSync(join(FOLDERS, commit, 'backup.tar.gz')))('its backup is restored', async () => {
@@ -53,6 +69,24 @@ describe.each(TRIED)('the folders of %s', commit => {
     await golden.holdsRows()
     await golden.stop()
   })
+})
+
+test('a backup in a bucket of each version of its format is restored', async () => {
+  for (const format of readdirSync(BUCKETS)) {
+    const folder = join(temporaryFolder(), 'bucket')
+    mkdirSync(folder)
+    expect(spawnSync('tar', ['-xzf', join(BUCKETS, format), '-C', folder]).status).toBe(0)
+    for (const name of readdirSync(folder, { recursive: true }) as string[])
+      if (statSync(join(folder, name)).isFile()) bucket.put(name, readFileSync(join(folder, name)))
+    const restored = join(temporaryFolder(), 'data')
+    await ran(['restore', 's3://bucket/golden', '--data-dir', restored])
+    // It was made of the stopped folder of this version.
+    const golden = new Golden('c13ed4a', 'stopped', restored)
+    await verifyFolder(restored)
+    await golden.start()
+    await golden.holdsRows()
+    await golden.stop()
+  }
 })
 
 test('repair writes a log of today, so the version that wrote the folder refuses it by its number', async () => {

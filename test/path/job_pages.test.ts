@@ -6,6 +6,7 @@ import { readdirSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { FakeS3, PAGE_KEY } from '../tools/bucket/fake-s3.ts'
 import { BASE, blocksLeftOver, blocksOf, expectShown, readPage, runPage } from '../util/run-page.ts'
 import { startServer, type TestServer } from '../util/server.ts'
 
@@ -24,10 +25,13 @@ const DAY_MS = 86_400_000
 const MIDNIGHT_MS = 30_000
 
 let server: TestServer
+let bucket: FakeS3
 beforeAll(async () => {
-  server = await startServer()
+  bucket = await FakeS3.start()
+  server = await startServer({ env: { ...bucket.environment, AWS_ACCESS_KEY_ID: PAGE_KEY } })
 })
 afterAll(async () => {
+  bucket.stop()
   expect((await server.stop()).code).toBe(0)
 })
 
@@ -54,7 +58,7 @@ describe.each(PAGES)('%s', name => {
 
   test('its commands print what it says', async () => {
     await awayFromMidnight()
-    await runPage(server, page, PASTE)
+    await runPage(server, page.replaceAll('https://s3.example.com', bucket.endpoint), PASTE)
   })
 
   test('leaves the names that were pasted as they are, for the next page in this shell', () => {

@@ -7,7 +7,7 @@ import { MiB } from '../../util/limits.ts'
 import { type BucketManifest, decodeManifest, type Part } from './bucket-format.ts'
 import { PART_BYTES, type S3Client } from './s3-client.ts'
 
-export const BACKUPS = 'backups/'
+const BACKUPS = 'backups/'
 export const OBJECTS = 'objects/'
 /** Requests at once. Each holds PART_BYTES. */
 const REQUESTS_AT_ONCE = 4

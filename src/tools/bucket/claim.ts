@@ -31,7 +31,10 @@ export class Claim {
     this.#name = name
     this.#timer = setInterval(() => {
       // Where this fails for long, the next look finds that the claim is dead.
-      this.#renewed = client.put(name, NOTHING).catch(() => undefined)
+      this.#renewed = client
+        .brief()
+        .put(name, NOTHING)
+        .catch(() => undefined)
     }, RENEW_MS)
   }
 
@@ -83,7 +86,7 @@ export class Claim {
     clearInterval(this.#timer)
     await this.#renewed
     await this.#client
-      .forCleanUp()
+      .brief()
       .remove(this.#name)
       .catch(() => undefined)
   }

@@ -79,8 +79,8 @@ export class S3Client {
     this.url = address.url
   }
 
-  /** A client whose requests go on after the work was cancelled: once each, and not for long. */
-  forCleanUp(): S3Client {
+  /** A client whose requests are tried once, not for long, and also after the work was cancelled. */
+  brief(): S3Client {
     return new S3Client(this.#address, { requestMs: 3_000, tries: 1 })
   }
 

@@ -306,7 +306,7 @@ async function sendLarge(writing: Writing, file: string, part: Part): Promise<vo
     await client.endUpload(name, upload, tags)
   } catch (error) {
     await client
-      .forCleanUp()
+      .brief()
       .cancelUpload(name, upload)
       .catch(() => undefined)
     throw error

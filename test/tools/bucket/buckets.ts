@@ -68,14 +68,14 @@ export function ordersIn(dataDir: string, pool: TestPool): Orders {
 }
 
 /** Runs `weir` inside this process, with the bucket of the fake. */
-export async function weirAt(fake: FakeS3, ...args: readonly string[]) {
+export async function weirAt(fake: Pick<FakeS3, 'environment'>, ...args: readonly string[]) {
   Object.assign(process.env, fake.environment)
   return await weirInside(args)
 }
 
 /** Restores into a new folder, and compares documents and segments, byte by byte. */
 export async function expectRestored(
-  fake: FakeS3,
+  fake: Pick<FakeS3, 'environment'>,
   of: Orders,
   more: readonly string[] = [],
 ): Promise<string> {

@@ -43,6 +43,11 @@ export const FAKE_KEYS = {
   AWS_SESSION_TOKEN: 'token-of-the-test',
 }
 
+/** The key in docs/how-to. */
+export const PAGE_KEY = 'weir-backup'
+const KEYS = [FAKE_KEYS.AWS_ACCESS_KEY_ID, PAGE_KEY].map(key => `Credential=${key}/`)
+const BUCKETS = ['bucket', 'backups']
+
 export class FakeS3 {
   readonly objects = new Map<string, Stored>()
   readonly uploads = new Map<string, { readonly name: string; readonly parts: Map<number, Buffer> }>()
@@ -114,9 +119,9 @@ export class FakeS3 {
     const error =
       typeof fault === 'object'
         ? fault
-        : bucket !== 'bucket'
+        : !BUCKETS.includes(bucket ?? '')
           ? { status: 404, code: 'NoSuchBucket' }
-          : request.headers.authorization?.includes(`Credential=${FAKE_KEYS.AWS_ACCESS_KEY_ID}/`) !== true
+          : !KEYS.some(key => request.headers.authorization?.includes(key))
             ? { status: 403, code: 'InvalidAccessKeyId' }
             : createHash('sha256').update(body).digest('hex') !== signed
               ? { status: 400, code: 'XAmzContentSHA256Mismatch' }

@@ -144,7 +144,7 @@ test('a cancelled backup ends its request and its waits', async () => {
   cancel.abort()
   expect((await put).code).toBe('backup_cancelled')
   fake.fault = () => undefined
-  await cancelled.forCleanUp().put('x', bytes)
+  await cancelled.brief().put('x', bytes)
 })
 
 test('addresses are read with their environment, and no value of it is shown', () => {
