@@ -2,7 +2,8 @@
  * Every question of the bench runs to its end with tiny sizes, prints the figures that it promises,
  * and leaves nothing behind. CI tries three, `npm run test:long` all.
  */
-import { describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, test } from 'vitest'
+import { FakeS3 } from '../tools/bucket/fake-s3.ts'
 import { alive, barePath, familyWith, startBench } from './run.ts'
 
 interface Smoke {
@@ -27,6 +28,17 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /ack while columns are added +p50 .* p99 .* no errors/,
       /ack after +p50 .* p99 .* no errors/,
       /a job +2 columns, p50 \d+ ms, max \d+ ms/,
+    ],
+  },
+  backup: {
+    args: '--bucket s3://bucket/bench --rows 2000 --seconds 1 --connections 2'.split(' '),
+    prints: [
+      /first backup +[\d.]+ s: backup of sequence/,
+      /after 1 % of changes +[\d.]+ s: .* of them sent, as/,
+      /restored rows +2000, all equal/,
+      /ack before +p50 .* p99 .* no errors/,
+      /ack beside a backup into the bucket +p50 .* p99 .* no errors/,
+      /ack after +p50 .* p99 .* no errors/,
     ],
   },
   churn: {
@@ -281,6 +293,10 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
     ],
   },
 }
+
+const bucket = await FakeS3.start()
+Object.assign(process.env, bucket.environment)
+afterAll(() => bucket.stop())
 
 describe.concurrent('the bench', () => {
   test('lists its questions, and each has its figures here', async () => {
