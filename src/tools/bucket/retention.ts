@@ -5,6 +5,7 @@
  * Manifests go first, so an interrupted removal leaves objects and no backup that lacks one. The
  * caller holds the claim, so no other backup counts on an object that goes.
  */
+import { Unavailable } from '../../util/errors.ts'
 import type { BackupId } from './bucket-folder.ts'
 import {
   forEachAtOnce,
@@ -28,13 +29,22 @@ export interface Removed {
 /**
  * Keeps the last `keep` complete backups and what is newer than them. An incomplete backup does not
  * count: damage would push the last good one out.
+ * @param last the backup that was just made, which must be in the list
  * @throws Damaged or CannotRun a manifest that is kept cannot be read: no object was removed
  */
-export async function removeOld(client: S3Client, claim: Claim, keep: number): Promise<Removed> {
+export async function removeOld(
+  client: S3Client,
+  claim: Claim,
+  keep: number,
+  last: string,
+): Promise<Removed> {
   const kept = new Set<string>()
   const old: BackupId[] = []
   let complete = 0
-  for (const backup of (await listBackups(client)).reverse()) {
+  const backups = (await listBackups(client)).reverse()
+  if (backups[0]?.id !== last)
+    throw new Unavailable('bucket_failed', `${client.url} does not list the backup that was just made`)
+  for (const backup of backups) {
     if (complete === keep) {
       old.push(backup)
       continue

@@ -115,11 +115,20 @@ export class S3Client {
       const { body, headers } = (await this.#ask('GET', { query }))!
       const xml = body.toString()
       nowMs = Date.parse(headers.get('date') ?? '')
-      for (const [, one = ''] of xml.matchAll(/<Contents>(.*?)<\/Contents>/gs))
-        objects.push(this.#listed(one))
-      token = textOf(xml, 'IsTruncated') === 'true' ? textOf(xml, 'NextContinuationToken') : undefined
+      for (const one of xml.split('<Contents>').slice(1)) objects.push(this.#listed(one))
+      token = this.#nextToken(xml)
     } while (token !== undefined)
     return { objects, nowMs }
+  }
+
+  /** What is no list must not look like an empty one: retention removes what no manifest names. */
+  #nextToken(xml: string): string | undefined {
+    const hasMore = textOf(xml, 'IsTruncated')
+    const token = textOf(xml, 'NextContinuationToken')
+    if (hasMore === 'false') return undefined
+    if (hasMore !== 'true' || token === undefined)
+      throw new Unavailable('bucket_failed', `${this.url}: the answer is no list of objects: is this S3?`)
+    return token
   }
 
   #listed(xml: string): Listed {
@@ -161,7 +170,8 @@ export class S3Client {
     const query = { uploads: '', prefix: this.#address.prefix + begin }
     const answered = await this.#ask('GET', { query }, 'NotImplemented')
     const xml = answered?.body.toString() ?? ''
-    return Array.from(xml.matchAll(/<Upload>(.*?)<\/Upload>/gs), ([, one = '']) => ({
+    const each = xml.split('<Upload>').slice(1)
+    return each.map(one => ({
       name: (textOf(one, 'Key') ?? '').slice(this.#address.prefix.length),
       uploadId: textOf(one, 'UploadId') ?? '',
     }))
@@ -204,10 +214,8 @@ export class S3Client {
       })
       const read = await readBody(answer, answer.ok ? bytesMax : XML_BYTES_MAX)
       // The end of an upload may fail after its 200 was sent.
-      const error = textOf(
-        /<Error>.*/s.exec(asked.bytes === undefined ? read.toString() : '')?.[0] ?? '',
-        'Code',
-      )
+      const [, failed = ''] = asked.bytes === undefined ? read.toString().split('<Error>') : []
+      const error = textOf(failed, 'Code')
       if (!answer.ok || error !== undefined) {
         const code = error ?? textOf(read.toString(), 'Code') ?? ''
         return code === missing || (missing === 'NotImplemented' && answer.status === 501)

@@ -131,7 +131,7 @@ export async function writeBucketBackup(
     await claim.check()
     const id = newId(createdAtMs, last?.id)
     await client.put(manifestName(id), encodeManifest(manifest))
-    const removal = await removeOldOnes(client, claim, target.keep)
+    const removal = await removeOldOnes(client, claim, target.keep, id)
     return { ...summaryOfManifest(manifest), id, sent: writing.sent, ...removal }
   } catch (error) {
     throw asUnavailable(error)
@@ -157,10 +157,10 @@ function keyOf(pool: string, segment: number, crc: number | null): string {
   return `${pool}/${segment}/${crc}`
 }
 
-async function removeOldOnes(client: S3Client, claim: Claim, keep: number | undefined) {
+async function removeOldOnes(client: S3Client, claim: Claim, keep: number | undefined, last: string) {
   if (keep === undefined) return {}
   try {
-    return { removed: await removeOld(client, claim, keep) }
+    return { removed: await removeOld(client, claim, keep, last) }
   } catch (error) {
     return { notRemoved: (error as Error).message }
   }

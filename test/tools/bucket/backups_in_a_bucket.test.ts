@@ -201,6 +201,29 @@ test('each changed, cut or missing object is found by the restore, which leaves 
   await expectRestored(fake, of)
 }, 240_000)
 
+test.each(['weir/backups/', 'weir/objects/'])(
+  'a page in place of the list of %s removes nothing that a backup names',
+  async list => {
+    const of = copyOfFilled()
+    await backUp(of)
+    const before = objects()
+    let asked = 0
+    // The first list of each kind is of the backup, the last one of its retention.
+    const last = list === 'weir/backups/' ? 2 : 3
+    fake.fault = ({ what, name }) => {
+      if (what === 'LIST' && name === list) asked += 1
+      return what === 'LIST' && name === list && asked === last ? 'page' : undefined
+    }
+    const { code, err } = await weirAt(fake, 'backup', BUCKET, '--data-dir', of.dataDir, '--keep', '2')
+    expect([code, err]).toEqual([2, expect.stringContaining('the answer is no list of objects')])
+    expect(objects()).toEqual(expect.arrayContaining(before))
+    expect(ids().length).toBe(2)
+    fake.fault = () => undefined
+    await expectRestored(fake, of)
+  },
+  60_000,
+)
+
 test('a bucket that stores less than it says gets no manifest', async () => {
   const of = copyOfFilled()
   fake.fault = ({ what, name }) => (what === 'PUT' && name.includes('objects/') ? 'keep half' : undefined)

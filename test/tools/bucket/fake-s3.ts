@@ -21,6 +21,7 @@ export interface FakeRequest {
  *   hang       no answer comes
  *   cut        half of the answer's body comes, then the connection breaks
  *   flip       a byte of the answer differs
+ *   page       a page of a proxy with status 200 comes in place of the answer
  *   keep half  the server stores half of the body, and says that it has all
  */
 export type Fault =
@@ -30,6 +31,7 @@ export type Fault =
   | 'hang'
   | 'cut'
   | 'flip'
+  | 'page'
   | 'keep half'
 
 interface Stored {
@@ -199,7 +201,8 @@ function whatOf(method: string, query: URLSearchParams, hasName: boolean): strin
 function send(request: IncomingMessage, response: ServerResponse, answer: Answer, fault?: Fault): void {
   // The text of an error repeats what was signed, as that of some servers does.
   const error = `<Error><Code>${answer.code}</Code><Message>${request.headers.authorization} ${FAKE_KEYS.AWS_SECRET_ACCESS_KEY}</Message></Error>`
-  const body = Buffer.from(answer.code === undefined ? (answer.body ?? '') : error)
+  const page = fault === 'page' ? '<html>Please sign in</html>' : undefined
+  const body = Buffer.from(page ?? (answer.code === undefined ? (answer.body ?? '') : error))
   if (fault === 'flip') body[body.byteLength >> 1]! ^= 1
   response.writeHead(answer.status, {
     'content-length': body.byteLength,
