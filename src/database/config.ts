@@ -308,6 +308,11 @@ export function tracesEndpoint(env: NodeJS.ProcessEnv = process.env): URL | unde
   return new URL(url)
 }
 
+/** The variables by which tools of S3 name a server, a region and credentials (tools/bucket). */
+export function bucketEnvironment(env: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith('AWS_')))
+}
+
 /** How the log is written. A wrong value counts as none here: its error is a line of the log. */
 export function logSettingsOf(values: Values, env: NodeJS.ProcessEnv = process.env): LogSettings {
   const read = <T>(one: Option<T>): T =>

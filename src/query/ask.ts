@@ -10,7 +10,7 @@ import type { QuerySegment } from '../index/index-types.ts'
 import { must } from '../util/assert.ts'
 import { monotonicMs, wallMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
-import { Stages } from '../util/stages.ts'
+import { TraceStages } from '../util/trace-stages.ts'
 import { countLiveRows } from './duckdb/live-rows.ts'
 import { duckdb } from './duckdb/write-statement.ts'
 import { type BadQuery, badQueryOf } from './expression/values.ts'
@@ -85,7 +85,7 @@ async function answerIn<Query, Answer>(
   deps: QuestionDeps,
 ): Promise<Answered<Answer> | BadQuery> {
   const beganMs = monotonicMs()
-  const stages = new Stages([reader.span])
+  const stages = new TraceStages([reader.span])
   const planned = await planQuestion(question, pools, query, reader, deps.engine)
   stages.end('plan')
   if ('badRequest' in planned) return planned

@@ -1,6 +1,6 @@
 /**
- * `weir backup <folder>`, or a bucket: copies a stopped data folder, or with --url that of a running
- * server through its route.
+ * `weir backup <folder>`, or a bucket: copies a stopped data folder, or with --url that of a
+ * running server through its route.
  *
  * A damaged segment does not stop the backup. The backup is kept and incomplete, the message names
  * the damaged files, and the exit code is 1.

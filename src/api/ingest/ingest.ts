@@ -26,7 +26,7 @@ import {
   PARSE_TASK_GATHERED_REQUESTS,
 } from '../../util/limits.ts'
 import { joinIds, NO_IDS } from '../../util/request-id.ts'
-import { Stages } from '../../util/stages.ts'
+import { TraceStages } from '../../util/trace-stages.ts'
 import type { ApiDeps, ApiTimes, IngestTarget } from '../api-types.ts'
 import { CORS_HEADERS, withCors } from '../cors.ts'
 import { answerEarly, nothing, type Responder } from '../http/responder.ts'
@@ -309,9 +309,9 @@ export class Ingest {
     this.#schedule()
   }
 
-  #stagesOf({ requests }: Batch): Stages | undefined {
+  #stagesOf({ requests }: Batch): TraceStages | undefined {
     if (this.#deps.trace === undefined) return undefined
-    return new Stages(requests.map(({ responder }) => responder.span))
+    return new TraceStages(requests.map(({ responder }) => responder.span))
   }
 
   async #parse({ task, isSmall }: Batch): Promise<ParseResult> {

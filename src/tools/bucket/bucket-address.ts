@@ -4,6 +4,7 @@
  *
  * No message shows a value of a credential.
  */
+import { bucketEnvironment } from '../../database/config.ts'
 import { withoutEndSlashes } from '../../util/addresses.ts'
 import { CannotRun } from '../../util/errors.ts'
 
@@ -35,7 +36,7 @@ type Environment = Readonly<Record<string, string | undefined>>
 export function readBucketAddress(
   url: string,
   endpoint?: string,
-  environment: Environment = process.env,
+  environment: Environment = bucketEnvironment(),
 ): BucketAddress {
   const [, bucket = '', path = ''] =
     /^s3:\/\/([a-z\d][a-z\d.-]{1,61}[a-z\d])((?:\/[\w.-]{1,100}){0,20})\/?$/.exec(url) ?? []

@@ -1,6 +1,6 @@
 /**
- * The manifest of a backup in a bucket: what belongs to the backup, and which object holds it. It is
- * written last, so objects without one are no backup. See FORMAT.md.
+ * The manifest of a backup in a bucket: what belongs to the backup, and which object holds it. It
+ * is written last, so objects without one are no backup. See FORMAT.md.
  *
  * It names parts by what they are and not by the files of a data folder, and a backup may come from
  * somebody else, so every value is checked (docs/decisions/0031).

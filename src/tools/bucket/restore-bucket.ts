@@ -1,7 +1,7 @@
 /**
  * Restores a backup from a bucket into a new data folder, by the steps of `weir restore`
- * (backup/new-folder.ts). Each object is compared with its checksum while it is written; a folder with a wrong
- * one is removed again.
+ * (backup/new-folder.ts). Each object is compared with its checksum while it is written; a folder
+ * with a wrong one is removed again.
  */
 import { createHash } from 'node:crypto'
 import { dirname, join } from 'node:path'

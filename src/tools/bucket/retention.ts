@@ -1,6 +1,6 @@
 /**
- * Removes backups beyond those to keep, and objects that no backup names: those of backups that were
- * removed, and of backups that died before their manifest.
+ * Removes backups beyond those to keep, and objects that no backup names: those of backups that
+ * were removed, and of backups that died before their manifest.
  *
  * Manifests go first, so an interrupted removal leaves objects and no backup that lacks one. The
  * caller holds the claim, so no other backup counts on an object that goes.

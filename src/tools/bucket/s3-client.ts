@@ -79,7 +79,7 @@ export class S3Client {
     this.url = address.url
   }
 
-  /** A client whose requests are tried once, not for long, and also after the work was cancelled. */
+  /** Its requests are tried once, not for long, and also after the work was cancelled. */
   brief(): S3Client {
     return new S3Client(this.#address, { requestMs: 3_000, tries: 1 })
   }

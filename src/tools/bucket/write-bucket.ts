@@ -102,8 +102,8 @@ interface Writing {
 }
 
 /**
- * Writes the backup, then removes older ones. Rejects with Damaged where the log cannot be read, and
- * with Unavailable where the backup was cancelled, or the bucket or the disk has an error. Then
+ * Writes the backup, then removes older ones. Rejects with Damaged where the log cannot be read,
+ * and with Unavailable where the backup was cancelled, or the bucket or the disk has an error. Then
  * there is no manifest.
  */
 export async function writeBucketBackup(

@@ -1,7 +1,7 @@
 /**
- * Backups of a server under load, one of them in a bucket, with updates, deletes, jobs, an added column and compactions, and
- * one of its folder after a kill. Each is restored, and every row of every pool (payload and
- * columns) is compared with a model at the backup's sequence.
+ * Backups of a server under load, one of them in a bucket, with updates, deletes, jobs, an added
+ * column and compactions, and one of its folder after a kill. Each is restored, and every row of
+ * every pool (payload and columns) is compared with a model at the backup's sequence.
  */
 import { basename, join } from 'node:path'
 import { tableFromIPC } from 'apache-arrow'

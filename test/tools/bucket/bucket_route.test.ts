@@ -1,4 +1,7 @@
-/** Backups of a running server into a bucket, over its route: refusals, cancellation, and no secret in any output. */
+/**
+ * Backups of a running server into a bucket, over its route: refusals, cancellation, and no secret
+ * in any output.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'

@@ -1,6 +1,6 @@
 /**
- * Backups against real servers of S3, where they are installed: moto_server (PyPI, moto[server]) and
- * versitygw (Go, github.com/versity/versitygw), which also checks signatures.
+ * Backups against real servers of S3, where they are installed: moto_server (PyPI, moto[server])
+ * and versitygw (Go, github.com/versity/versitygw), which also checks signatures.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'

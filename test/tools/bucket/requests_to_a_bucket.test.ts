@@ -1,4 +1,4 @@
-/** The client of S3 against a server that fails in every way: what it tries again, and what it says. */
+/** The client of S3 against a server that fails in every way: what it tries again and says. */
 import { afterAll, beforeEach, expect, test } from 'vitest'
 import { readBucketAddress } from '../../../src/tools/bucket/bucket-address.ts'
 import { S3Client } from '../../../src/tools/bucket/s3-client.ts'

@@ -2,7 +2,7 @@
 import { monotonicMs } from './clock.ts'
 import type { TraceSpan } from './tracing.ts'
 
-export class Stages {
+export class TraceStages {
   readonly #spans: readonly TraceSpan[]
   #fromMs = monotonicMs()
 
