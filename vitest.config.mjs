@@ -107,14 +107,21 @@ class LongestFirst extends BaseSequencer {
 /** Pages in Chromium: `npm run test:browser`. */
 const BROWSER = ['browser/']
 
+/** With servers of Debian's packages: `npm run test:cluster`. */
+const CLUSTER = ['cluster/']
+
+/** Modes whose results stand beside those of `npm test`. */
+const OWN_RESULTS = ['more', 'browser', 'cluster']
+
 /** The files of a run. One that the command line names runs, whichever list it is in. */
 function filesOf(mode) {
   const isNamed = process.argv.slice(2).some(argument => argument.includes('dist/test/'))
   if (isNamed) return { include: ALL, exclude: [] }
-  if (mode === 'long') return { include: ALL, exclude: files(BROWSER) }
+  if (mode === 'long') return { include: ALL, exclude: files([...BROWSER, ...CLUSTER]) }
   if (mode === 'browser') return { include: files(BROWSER), exclude: [] }
+  if (mode === 'cluster') return { include: files(CLUSTER), exclude: [] }
   if (mode === 'more') return { include: files(MORE), exclude: files(LONG) }
-  return { include: ALL, exclude: files([...LONG, ...MORE, ...BROWSER]) }
+  return { include: ALL, exclude: files([...LONG, ...MORE, ...BROWSER, ...CLUSTER]) }
 }
 
 // Tests run as compiled: the same files that ship, worker threads and native module included.
@@ -142,10 +149,7 @@ export default defineConfig(({ mode }) => {
       sequence: { sequencer: LongestFirst },
       reporters: [
         'default',
-        [
-          'json',
-          { outputFile: `dist/test-results${mode === 'more' || mode === 'browser' ? `-${mode}` : ''}.json` },
-        ],
+        ['json', { outputFile: `dist/test-results${OWN_RESULTS.includes(mode) ? `-${mode}` : ''}.json` }],
       ],
       projects: [
         project('real', { env, include, exclude: isPure ? [...exclude, ...files(PURE)] : exclude }),

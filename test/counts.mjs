@@ -11,6 +11,7 @@ const MAIN = 'test-results.json'
 const OTHERS = [
   'test-results-more.json',
   'test-results-browser.json',
+  'test-results-cluster.json',
   'test-results-nodes.json',
   'sanitize/tree/dist/test-results.json',
 ]

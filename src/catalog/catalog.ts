@@ -1,9 +1,10 @@
 /**
  * The catalog: reads come from memory, and changes are made one at a time.
  *
- * A change waits for its turn. It is checked against everything that was synced before it, synced
- * by the catalog thread, applied to memory, and then answered. So a POST after the answer to a
- * creation finds the pool, a POST after the answer to a deletion does not, and unique names hold.
+ * A change waits for its turn. It is checked against everything that was made before it, made
+ * durable by the store (the catalog thread, or Keeper in a cluster), applied to memory, and then
+ * answered. So a POST after the answer to a creation finds the pool, a POST after the answer to a
+ * deletion does not, and unique names hold.
  *
  * The documents and the memory are in documents/. Three rooms import from it, and not from each
  * other: change/ (what a change may do), lmdb/ (the thread that keeps them) and access/ (tokens).
@@ -13,11 +14,15 @@
  */
 import type { PoolSchema } from '../format/schema.ts'
 import { wallMs } from '../util/clock.ts'
+import { Unavailable } from '../util/errors.ts'
 import type { Decide } from './change/change.ts'
 import type { BadRequest, Change, Entry, Target } from './documents/catalog-types.ts'
 import type { Memory } from './documents/memory.ts'
 import type { Application, Meta, Pool, SigningKey, Tombstone } from './documents/model.ts'
 import type { StoreClient } from './lmdb/store-client.ts'
+
+/** Tries of one change. Each other change that comes between takes some milliseconds. */
+const DECISIONS_MAX = 50
 
 export interface CatalogListener {
   poolDeleted(pool: Pool): void
@@ -36,6 +41,7 @@ export class Catalog {
     this.read = memory
     this.#store = store
     this.#listener = listener
+    store.follow(change => this.#take(change))
   }
 
   meta(): Meta {
@@ -105,32 +111,36 @@ export class Catalog {
     return this.read.schema(pool, version)?.shared
   }
 
-  /** Resolves when the change is synced and in memory. Rejects with Unavailable. */
+  /**
+   * Resolves when the change is durable and in memory. Rejects with Unavailable. `decide` is called
+   * again where another node of a cluster changed the catalog meanwhile.
+   */
   change<T>(decide: Decide<T>): Promise<T | BadRequest> {
     return this.#inTurn(async () => {
-      const decision = decide(this.read, wallMs())
-      if ('badRequest' in decision) return decision
-      const { puts, removes, result } = decision
-      if (puts.length + removes.length > 0) await this.#apply({ puts, removes })
-      return result
+      for (let tries = 0; tries < DECISIONS_MAX; tries += 1) {
+        const decision = decide(this.read, wallMs())
+        if ('badRequest' in decision) return decision
+        const { puts, removes, result } = decision
+        if (puts.length + removes.length === 0 || (await this.#store.apply({ puts, removes }))) return result
+      }
+      throw new Unavailable('catalog_busy', 'Others change the catalog without a pause: try again')
     })
   }
 
-  put(puts: readonly Entry[], removes: readonly string[] = []): Promise<void> {
-    return this.#inTurn(() => this.#apply({ puts, removes }))
+  async put(puts: readonly Entry[], removes: readonly string[] = []): Promise<void> {
+    await this.change(() => ({ puts, removes, result: null }))
   }
 
   stop(): Promise<void> {
     return this.#inTurn(() => this.#store.stop())
   }
 
-  /** Syncs a change, applies it to memory and tells the listener of the pools in it. */
-  async #apply(change: Change): Promise<void> {
+  /** Applies a durable change to memory and tells the listener of the pools in it. */
+  #take(change: Change): void {
     const { pools } = this.read
     const idsOf = (keys: readonly string[]) =>
       keys.filter(key => key.startsWith('pool/')).map(key => key.slice('pool/'.length))
     const before = idsOf([...change.puts.map(([key]) => key), ...change.removes]).map(id => pools.get(id))
-    await this.#store.apply(change)
     // As a restart reads it. V8 gives objects that were made by copying others a shape of their own
     // each, and then every request misses its inline caches: 60 µs with 2,000 pools.
     this.read.apply(JSON.parse(JSON.stringify(change)) as Change)

@@ -75,10 +75,8 @@ export async function openCatalog(options: CatalogOptions): Promise<OpenedCatalo
     const isNewFolder = memory.isEmpty()
     const removedSources = sourcesWithoutPool(memory).map(({ uniqueName }) => uniqueName)
     const catalog = new Catalog(memory, store, listener)
-    const change = startChange(memory, options)
-    if (change !== undefined) await catalog.put(change.puts, change.removes)
-    const rejected = makeRejectedPool(memory, SYSTEM, wallMs())
-    if (rejected !== undefined) await catalog.put(rejected.puts, rejected.removes)
+    await catalog.change(now => ({ ...(startChange(now, options) ?? NO_CHANGE), result: null }))
+    await catalog.change((now, ms) => ({ ...(makeRejectedPool(now, SYSTEM, ms) ?? NO_CHANGE), result: null }))
     const { admin, written } = writeAdmin(memory, paths.admin, options.disk ?? disk)
     const unapplied = unappliedNote(memory, options)
     const rejectedEventsAre = otherRejectedName(memory)
@@ -88,6 +86,8 @@ export async function openCatalog(options: CatalogOptions): Promise<OpenedCatalo
     throw error
   }
 }
+
+const NO_CHANGE: Change = { puts: [], removes: [] }
 
 const OPEN_POOL_NAME = 'events'
 /** The creator of documents that no caller made. */

@@ -11,7 +11,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import { openStore } from '../../src/catalog/lmdb/catalog-store.ts'
-import type { StoreClient } from '../../src/catalog/lmdb/store-client.ts'
+import { ofOneProcess, type StoreClient } from '../../src/catalog/lmdb/store-client.ts'
 import { randomFrom } from '../util/random.ts'
 import {
   applyToModel,
@@ -32,6 +32,7 @@ import {
   runOperation,
 } from './catalog-operations.ts'
 import { type Folder, makeFolder } from './folder.ts'
+import { inOrder, populate } from './two-clients.ts'
 
 const CHILD = fileURLToPath(new URL('./model_child.js', import.meta.url))
 const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
@@ -84,12 +85,12 @@ test(`${RESTARTS} sequences of changes match the model after a restart, seed ${S
 /** The store on the test's own thread: the same LMDB, documents and seals. */
 async function storeHere(path: string): Promise<StoreClient> {
   const store = await openStore(path)
-  return {
+  return ofOneProcess({
     entries: store.entries,
     apply: async change => store.apply(change),
     refusal: () => undefined,
     stop: () => store.close(),
-  }
+  })
 }
 
 test(`${KILLS} kills leave each change done or not done, seed ${SEED}`, async () => {
@@ -147,35 +148,6 @@ test(`two clients change the same objects at once in ${PAIRS.length} ways, seed 
   // Both orders were met where they differ.
   expect(Math.min(...orders)).toBeGreaterThan(0)
 })
-
-/**
- * The model after both changes, `first` before the other one; undefined where the outcomes differ.
- */
-function inOrder(model: Model, pair: readonly Operation[], outcomes: readonly Outcome[], first: number) {
-  const after = copyOf(model)
-  try {
-    for (const index of [first, 1 - first]) applyToModel(after, pair[index]!, outcomes[index]!)
-    return after
-  } catch {
-    return undefined
-  }
-}
-
-/** Makes objects until there is a live one of each kind, so that two changes can meet in it. */
-async function populate(catalog: Catalog, model: Model, random: () => number): Promise<void> {
-  const make = async (...operation: Operation) =>
-    applyToModel(model, operation, await runOperation(catalog, operation))
-  const anyPool = () => [...model.pools.keys()].at(Math.floor(random() * model.pools.size)) ?? ''
-  if (model.sources.size < 3) await make('http', '')
-  if (model.pools.size < 2) await make('webhook', '')
-  if (model.metrics.size < 2) await make('metric', anyPool(), '', '1')
-  if (model.policies.size < 2) await make('policy', anyPool(), '')
-  if (model.applications.size < 2) await make('application', '', 'P1_SMALL')
-  const isLive = ({ pool, status }: { pool: string; status: string }) =>
-    model.pools.has(pool) && status !== 'SUCCEEDED'
-  if ([...model.jobs.values()].some(isLive)) return
-  await make('add-column', anyPool(), `column_${model.jobs.size}`, 'STRING')
-}
 
 interface Child {
   run(operation: Operation): Promise<Outcome>

@@ -3,6 +3,7 @@ import type { Catalog } from '../../src/catalog/catalog.ts'
 import type { Change } from '../../src/catalog/documents/catalog-types.ts'
 import type { Pool } from '../../src/catalog/documents/model.ts'
 import { openStore } from '../../src/catalog/lmdb/catalog-store.ts'
+import { ofOneProcess } from '../../src/catalog/lmdb/store-client.ts'
 import { openCatalog } from '../../src/catalog/open-catalog.ts'
 import type { PoolSchema } from '../../src/format/schema.ts'
 import { openFolder } from '../../src/util/data-folder.ts'
@@ -36,17 +37,19 @@ export async function openCatalogFolder(options: FolderOptions): Promise<OpenedF
       paths,
       disk,
       onPoolDeleted,
-      store: Promise.resolve({
-        entries: store.entries,
-        apply: async change => {
-          const what = `catalog change (${whatOf(change)})`
-          onTransaction(`before ${what}`)
-          store.apply(change)
-          onTransaction(`after ${what}`)
-        },
-        refusal: () => undefined,
-        stop: () => store.close(),
-      }),
+      store: Promise.resolve(
+        ofOneProcess({
+          entries: store.entries,
+          apply: async change => {
+            const what = `catalog change (${whatOf(change)})`
+            onTransaction(`before ${what}`)
+            store.apply(change)
+            onTransaction(`after ${what}`)
+          },
+          refusal: () => undefined,
+          stop: () => store.close(),
+        }),
+      ),
     })
     return {
       catalog,

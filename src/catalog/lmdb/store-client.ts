@@ -13,11 +13,13 @@ import type { CatalogCalls, CatalogThreadData, Change, Entry } from '../document
 
 export interface StoreClient {
   readonly entries: readonly Entry[]
+  /** Calls `take` with each change in order when it is durable, also with those of other nodes. */
+  follow(take: (change: Change) => void): void
   /**
-   * One call at a time. Rejects with Unavailable: `catalog_full` (it may be tried again) or
-   * `catalog_refused`.
+   * One call at a time. False: another node changed the catalog first, and this change was not
+   * made. Rejects with Unavailable: `catalog_full` (it may be tried again) or `catalog_refused`.
    */
-  apply(change: Change): Promise<void>
+  apply(change: Change): Promise<boolean>
   /** The reason for refusing every change until a restart, one sentence. */
   refusal(): string | undefined
   stop(): Promise<void>
@@ -51,5 +53,23 @@ export async function openStoreClient(data: CatalogThreadData): Promise<StoreCli
       isApplying = false
     }
   }
-  return { entries, apply, refusal: () => poison?.message, stop: () => thread.stop() }
+  return ofOneProcess({ entries, apply, refusal: () => poison?.message, stop: () => thread.stop() })
+}
+
+/** A store that no other process changes. `apply` resolves when the change is durable. */
+export function ofOneProcess(
+  store: Pick<StoreClient, 'entries' | 'refusal' | 'stop'> & { apply(change: Change): Promise<void> },
+): StoreClient {
+  let taken: (change: Change) => void = () => {}
+  return {
+    ...store,
+    follow(take) {
+      taken = take
+    },
+    async apply(change) {
+      await store.apply(change)
+      taken(change)
+      return true
+    },
+  }
 }

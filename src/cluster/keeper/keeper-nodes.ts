@@ -1,0 +1,125 @@
+/**
+ * The live nodes of a cluster: an ephemeral node of Keeper for each, named by its slot, which says
+ * up to which version of the catalog the node has applied its changes.
+ *
+ * A slot is a number that no other live node has. It goes with the session.
+ */
+import { monotonicMs } from '../../util/clock.ts'
+import { CannotRun, Unavailable } from '../../util/errors.ts'
+import { WEIR_VERSION } from '../../util/version.ts'
+import { KEEPER_ERROR } from './jute.ts'
+import { type KeeperClient, KeeperRefused } from './keeper-client.ts'
+
+/** Received-at tells nodes apart by its last two digits. */
+const NODES_MAX = 100
+/**
+ * A change waits so long for all nodes. It is longer than a session, after which a dead node is
+ * none, so a node that is late for that long lives and applies nothing.
+ */
+const APPLIED_MS_MAX = 60_000
+/** A look without a message of Keeper, in case that its watch was lost with a connection. */
+const LOOK_MS = 1_000
+
+export interface NodeState {
+  /** The version of the catalog that the node has applied; 0 before it has read one. */
+  readonly version: number
+  /** The version of Weir. */
+  readonly weir: string
+}
+
+export class KeeperNodes {
+  readonly #keeper: KeeperClient
+  readonly #path: string
+  /** The session in which this node has its slot; 0n for none. */
+  #session = 0n
+  #slot = -1
+  #changed = () => {}
+
+  /** @param path of the node that has the nodes as children. It is there. */
+  constructor(keeper: KeeperClient, path: string) {
+    this.#keeper = keeper
+    this.#path = path
+  }
+
+  /** The slot of this node in the present session; undefined before it has one. */
+  get slot(): number | undefined {
+    return this.#session !== 0n && this.#session === this.#keeper.sessionId ? this.#slot : undefined
+  }
+
+  /** Takes a slot for the present session. Rejects with CannotRun where all are taken. */
+  async register(version: number): Promise<void> {
+    const session = this.#keeper.sessionId
+    const data = stateOf(version)
+    const taken = new Set((await this.#keeper.getChildren(this.#path)).map(Number))
+    for (let slot = 0; slot < NODES_MAX; slot += 1) {
+      if (taken.has(slot)) continue
+      try {
+        await this.#keeper.write({ kind: 'create', path: `${this.#path}/${slot}`, data, isEphemeral: true })
+        this.#session = session
+        this.#slot = slot
+        return
+      } catch (error) {
+        if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.nodeExists)) throw error
+      }
+    }
+    throw new CannotRun(`the cluster has ${NODES_MAX} nodes, which is the largest number`)
+  }
+
+  /** Tells the others that this node has applied a version of the catalog. */
+  async applied(version: number): Promise<void> {
+    const { slot } = this
+    if (slot === undefined) return // it registers with its version
+    await this.#keeper.write({ kind: 'setData', path: `${this.#path}/${slot}`, data: stateOf(version) })
+  }
+
+  /** Keeper told of a change of a node, or of their number. */
+  watched(path: string): void {
+    if (path.startsWith(this.#path)) this.#changed()
+  }
+
+  /**
+   * Resolves when every live node has applied the version. Rejects with Unavailable
+   * (`catalog_not_everywhere`).
+   */
+  async allApplied(version: number): Promise<void> {
+    for (const endMs = monotonicMs() + APPLIED_MS_MAX; monotonicMs() < endMs; ) {
+      const changed = new Promise<void>(resolve => {
+        this.#changed = resolve
+      })
+      const late = (await this.states(true)).filter(([, state]) => state.version < version)
+      if (late.length === 0) return
+      let timer: NodeJS.Timeout | undefined
+      const look = new Promise<void>(resolve => {
+        timer = setTimeout(resolve, LOOK_MS)
+      })
+      await Promise.race([changed, look])
+      clearTimeout(timer)
+    }
+    throw new Unavailable(
+      'catalog_not_everywhere',
+      'The change is made, but a node of the cluster has not applied it for a minute',
+    )
+  }
+
+  /** The live nodes by their slots. */
+  async states(isWatched = false): Promise<(readonly [slot: number, state: NodeState])[]> {
+    const names = await this.#keeper.getChildren(this.#path, isWatched)
+    const states = await Promise.all(
+      names.map(async name => {
+        try {
+          const { data } = await this.#keeper.getData(`${this.#path}/${name}`, isWatched)
+          return [[Number(name), JSON.parse(data.toString()) as NodeState] as const]
+        } catch (error) {
+          if (error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode) return [] // it ended
+          throw error
+        }
+      }),
+    )
+    return states.flat()
+  }
+}
+
+function stateOf(version: number): Buffer {
+  const state: NodeState = { version, weir: WEIR_VERSION }
+  return Buffer.from(JSON.stringify(state))
+}

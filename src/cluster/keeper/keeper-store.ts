@@ -1,0 +1,393 @@
+/**
+ * The catalog of a cluster, in Keeper. Documents are sealed as on disk (catalog/lmdb/seal.ts), with
+ * the key of WEIR_SECRET_KEY.
+ *
+ *   <root>/catalog               {"format":1,"version":7,"layout":{…}}: its znode's version rises
+ *                                with each change, which compares and sets it
+ *   <root>/catalog/documents/<key>  one document. Slashes of the key are %2F
+ *   <root>/catalog/changes/<version>  what the change to this version put and removed, and who made
+ *                                it. The newest CHANGES_KEPT are kept
+ *   <root>/nodes/<slot>          a live node (keeper-nodes.ts)
+ *
+ * A node holds all documents in memory and applies changes in the order of their versions, its own
+ * too. A change is answered when every live node has applied it: then no node takes a request for
+ * what was deleted, and each knows what was made.
+ */
+import { randomBytes } from 'node:crypto'
+import type { Change, Entry } from '../../catalog/documents/catalog-types.ts'
+import { openEntry, sealEntry } from '../../catalog/lmdb/seal.ts'
+import type { StoreClient } from '../../catalog/lmdb/store-client.ts'
+import { CannotRun, Unavailable } from '../../util/errors.ts'
+import { KEEPER_ERROR, type Write } from './jute.ts'
+import { KeeperClient, KeeperLost, type KeeperOptions, KeeperRefused } from './keeper-client.ts'
+import { KeeperNodes } from './keeper-nodes.ts'
+
+/** A node that was away for longer reads the catalog again: it ends, and starts anew. */
+const CHANGES_KEPT = 1_000
+/** Keeper refuses requests of 1 MiB. A change has its documents twice. */
+const CHANGE_BYTES_MAX = 1_000_000
+/** Reads that are sent together. */
+const READS_MAX = 500
+const CONNECT_MS_MAX = 30_000
+const FORMAT = 1
+
+/** What all nodes must agree on, such as the number of shards. It never changes. */
+type Layout = Readonly<Record<string, string | number>>
+
+export interface KeeperStoreOptions {
+  readonly keeper: Omit<KeeperOptions, 'onConnected' | 'onWatched'>
+  /** The path of all that this cluster keeps, such as `/weir`. */
+  readonly root: string
+  readonly secretKey: Uint8Array
+  readonly layout: Layout
+  /** Called when this node cannot follow the catalog any more: the process must end. */
+  onFatal(error: Error): void
+}
+
+export interface KeeperStore extends StoreClient {
+  readonly keeper: KeeperClient
+  readonly nodes: KeeperNodes
+  /** The version that this node has applied. */
+  version(): number
+  /**
+   * True while the others wait for this node with each change. A node that is not current serves
+   * nothing: it may not know what was made or deleted.
+   */
+  isCurrent(): boolean
+}
+
+interface Root {
+  readonly format: number
+  readonly version: number
+  readonly layout: Layout
+}
+
+interface KeptChange extends Change {
+  /** A random text of the node that made it, by which it finds its own after a lost connection. */
+  readonly by: string
+}
+
+/** Connects and reads the whole catalog. Rejects with CannotRun or Unavailable. */
+export async function openKeeperStore(options: KeeperStoreOptions): Promise<KeeperStore> {
+  const store = new Store(options)
+  try {
+    await store.open()
+  } catch (error) {
+    await store.stop()
+    throw error
+  }
+  return store
+}
+
+class Store implements KeeperStore {
+  readonly keeper: KeeperClient
+  readonly nodes: KeeperNodes
+  readonly #options: KeeperStoreOptions
+  readonly #path: string
+  /** Keys of the documents at `#version`. */
+  readonly #keys = new Set<string>()
+  #version = 0
+  /** The znode's version of the root at `#version`. */
+  #rootVersion = 0
+  /** Of the catalog at `#version`, until somebody follows. */
+  readonly #documents = new Map<string, Entry>()
+  #taken = (change: Change): void => {
+    for (const key of change.removes) this.#documents.delete(key)
+    for (const entry of change.puts) this.#documents.set(entry[0], entry)
+  }
+  #connected = () => {}
+  #isOpen = false
+  /** The session is new, and the others did not wait for this node between the two. */
+  #isBehind = false
+  #following: Promise<void> = Promise.resolve()
+
+  constructor(options: KeeperStoreOptions) {
+    const { keeper, root } = options
+    this.#options = options
+    this.#path = `${root}/catalog`
+    this.keeper = new KeeperClient({
+      ...keeper,
+      onConnected: isNew => {
+        this.#connected()
+        if (this.#isOpen) void this.#return(isNew)
+      },
+      onWatched: path => {
+        this.nodes.watched(path)
+        if (path === this.#path && this.#isOpen) void this.#followOr()
+      },
+    })
+    this.nodes = new KeeperNodes(this.keeper, `${root}/nodes`)
+  }
+
+  get entries(): readonly Entry[] {
+    return [...this.#documents.values()]
+  }
+
+  version(): number {
+    return this.#version
+  }
+
+  isCurrent(): boolean {
+    return this.#isOpen && !this.#isBehind && this.nodes.slot !== undefined && this.keeper.isAlive()
+  }
+
+  refusal(): string | undefined {
+    return this.isCurrent()
+      ? undefined
+      : 'Keeper cannot be reached, so the catalog may be older than others know it'
+  }
+
+  /** Call it in the same turn as `entries`: no change comes between. */
+  follow(take: (change: Change) => void): void {
+    this.#documents.clear()
+    this.#taken = take
+  }
+
+  async stop(): Promise<void> {
+    this.#isOpen = false
+    await this.keeper.stop()
+  }
+
+  async open(): Promise<void> {
+    await this.#isConnected(CONNECT_MS_MAX)
+    const { root, layout } = this.#options
+    await this.#makeParents(`${root}/nodes`)
+    const first: Root = { format: FORMAT, version: 0, layout }
+    await this.#unlessThere([
+      { kind: 'create', path: this.#path, data: json(first) },
+      { kind: 'create', path: `${this.#path}/documents`, data: json(null) },
+      { kind: 'create', path: `${this.#path}/changes`, data: json(null) },
+    ])
+    // From here on each change waits for this node.
+    await this.nodes.register(0)
+    const { root: before } = await this.#readRoot()
+    this.#checkRoot(before)
+    for (const entry of await this.#readDocuments()) this.#documents.set(entry[0], entry)
+    for (const key of this.#documents.keys()) this.#keys.add(key)
+    // Documents may be newer than `before`. After all changes since then they are those of one
+    // version, because a change has its documents whole.
+    this.#version = before.version
+    await this.#follow()
+    await this.nodes.applied(this.#version)
+    this.#isOpen = true
+  }
+
+  async apply(change: Change): Promise<boolean> {
+    const version = this.#version + 1
+    const by = randomBytes(12).toString('hex')
+    const writes = this.#writesOf(change, version, by)
+    try {
+      await this.keeper.multi(writes)
+    } catch (error) {
+      if (error instanceof KeeperRefused && error.error === KEEPER_ERROR.badVersion) {
+        await this.#followInTurn()
+        return false
+      }
+      if (!(error instanceof KeeperLost)) throw error
+      if (!(await this.#wasMade(version, by))) return false
+    }
+    await this.#followInTurn()
+    await this.nodes.allApplied(this.#version)
+    return true
+  }
+
+  /** Throws Unavailable where Keeper could not take the change as one. */
+  #writesOf(change: Change, version: number, by: string): Write[] {
+    // The last of several puts counts, and a put counts more than a remove, as in memory.
+    const puts = new Map(change.puts.map(entry => [entry[0], entry]))
+    const removes = change.removes.filter(key => !puts.has(key))
+    const sealed = [...puts.values()].map(entry => sealEntry(entry, this.#options.secretKey))
+    const root: Root = { format: FORMAT, version, layout: this.#options.layout }
+    const kept: KeptChange = { by, puts: sealed, removes }
+    const forgotten = version - CHANGES_KEPT
+    const writes: Write[] = [
+      { kind: 'setData', path: this.#path, data: json(root), version: this.#rootVersion },
+      { kind: 'create', path: this.#changePath(version), data: json(kept) },
+      ...sealed.map(([key, value]): Write => {
+        const kind = this.#keys.has(key) ? 'setData' : 'create'
+        return { kind, path: this.#documentPath(key), data: json(value) }
+      }),
+      ...removes.map((key): Write => ({ kind: 'delete', path: this.#documentPath(key) })),
+      ...(forgotten > 0 ? [{ kind: 'delete' as const, path: this.#changePath(forgotten) }] : []),
+    ]
+    const bytes = writes.reduce(
+      (sum, write) => sum + 100 + write.path.length + ('data' in write ? write.data.byteLength : 0),
+      0,
+    )
+    if (bytes > CHANGE_BYTES_MAX)
+      throw new Unavailable(
+        'catalog_change_too_large',
+        `Keeper takes no change of ${bytes} bytes: make it in parts`,
+      )
+    return writes
+  }
+
+  /** After a lost connection: whether the change to `version` is the one that this node sent. */
+  async #wasMade(version: number, by: string): Promise<boolean> {
+    await this.#isConnected(CONNECT_MS_MAX)
+    await this.keeper.sync(this.#path)
+    await this.#followInTurn()
+    if (this.#version < version) return false
+    return (await this.#readChange(version)).by === by
+  }
+
+  /** A connection is back. The watches of the last one are gone, and a new session has no slot. */
+  async #return(isNew: boolean): Promise<void> {
+    if (isNew) this.#isBehind = true
+    try {
+      if (this.nodes.slot === undefined) await this.nodes.register(this.#version)
+      await this.#followInTurn()
+      this.#isBehind = false
+    } catch (error) {
+      this.#failed(error as Error)
+    }
+  }
+
+  async #followOr(): Promise<void> {
+    await this.#followInTurn().catch(error => this.#failed(error as Error))
+  }
+
+  /** The next connection tries again what this one could not. */
+  #failed(error: Error): void {
+    if (error instanceof Unavailable || !this.#isOpen) return
+    this.#isOpen = false
+    this.#options.onFatal(error)
+  }
+
+  /** Applies all changes up to the newest, and watches for the next one. One call at a time. */
+  #followInTurn(): Promise<void> {
+    const turn = this.#following.then(() => this.#follow())
+    this.#following = turn.catch(() => undefined)
+    return turn
+  }
+
+  async #follow(): Promise<void> {
+    const { root, version: rootVersion } = await this.#readRoot()
+    const before = this.#version
+    if (root.version < before)
+      throw new CannotRun(`the catalog in Keeper was set back from version ${before} to ${root.version}`)
+    while (this.#version < root.version) {
+      const count = Math.min(READS_MAX, root.version - this.#version)
+      const from = this.#version + 1
+      const changes = await Promise.all(
+        Array.from({ length: count }, (_, index) => this.#readChange(from + index)),
+      )
+      for (const { puts, removes } of changes) {
+        for (const key of removes) this.#keys.delete(key)
+        for (const [key] of puts) this.#keys.add(key)
+        this.#taken({ puts, removes })
+        this.#version += 1
+      }
+    }
+    this.#rootVersion = rootVersion
+    if (this.#isOpen && this.#version > before) await this.nodes.applied(this.#version)
+  }
+
+  async #readRoot(): Promise<{ readonly root: Root; readonly version: number }> {
+    const { data, stat } = await this.keeper.getData(this.#path, true)
+    return { root: JSON.parse(data.toString()) as Root, version: stat.version }
+  }
+
+  #checkRoot({ format, layout }: Root): void {
+    if (format !== FORMAT)
+      throw new CannotRun(
+        `the catalog in Keeper has format ${format}; this version of Weir reads format ${FORMAT}`,
+      )
+    for (const [name, ours] of Object.entries(this.#options.layout)) {
+      const theirs = layout[name]
+      if (theirs !== ours)
+        throw new CannotRun(
+          `the cluster was made with ${name} ${theirs}, and this node finds ${ours}: rows would be looked for where they are not`,
+        )
+    }
+  }
+
+  async #readDocuments(): Promise<Entry[]> {
+    const names = await this.keeper.getChildren(`${this.#path}/documents`)
+    const entries: Entry[] = []
+    for (let from = 0; from < names.length; from += READS_MAX) {
+      const some = names.slice(from, from + READS_MAX)
+      const read = await Promise.all(some.map(name => this.#readDocument(name)))
+      entries.push(...read.flat())
+    }
+    return entries
+  }
+
+  /** Nothing where it was removed meanwhile. */
+  async #readDocument(name: string): Promise<Entry[]> {
+    const key = decodeURIComponent(name)
+    try {
+      const { data } = await this.keeper.getData(this.#documentPath(key))
+      return [this.#opened([key, JSON.parse(data.toString())])]
+    } catch (error) {
+      if (error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode) return []
+      throw error
+    }
+  }
+
+  async #readChange(version: number): Promise<KeptChange> {
+    try {
+      const { data } = await this.keeper.getData(this.#changePath(version))
+      const { by, puts, removes } = JSON.parse(data.toString()) as KeptChange
+      return { by, puts: puts.map(entry => this.#opened(entry)), removes }
+    } catch (error) {
+      if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode)) throw error
+      throw new CannotRun(
+        `this node was away while the catalog changed ${CHANGES_KEPT} times, so it has to start again`,
+      )
+    }
+  }
+
+  #opened(entry: Entry): Entry {
+    const opened = openEntry(entry, this.#options.secretKey)
+    if (opened === undefined)
+      throw new CannotRun('WEIR_SECRET_KEY is not the key that the secrets in the catalog are sealed with')
+    return opened
+  }
+
+  /** Resolves with the next connection, or at once where there is one. Rejects with Unavailable. */
+  async #isConnected(msMax: number): Promise<void> {
+    let timer: NodeJS.Timeout | undefined
+    try {
+      await new Promise<void>((resolve, reject) => {
+        this.#connected = resolve
+        if (this.keeper.isAlive()) resolve()
+        const { servers } = this.#options.keeper
+        const where = servers.map(({ host, port }) => `${host}:${port}`).join(', ')
+        const failed = () =>
+          reject(new Unavailable('keeper_unreachable', `Keeper cannot be reached at ${where}`))
+        timer = setTimeout(failed, msMax)
+      })
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+
+  async #makeParents(path: string): Promise<void> {
+    const names = path.split('/').slice(1)
+    for (const index of names.keys())
+      await this.#unlessThere([
+        { kind: 'create', path: `/${names.slice(0, index + 1).join('/')}`, data: json(null) },
+      ])
+  }
+
+  async #unlessThere(writes: readonly Write[]): Promise<void> {
+    try {
+      await this.keeper.multi(writes)
+    } catch (error) {
+      if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.nodeExists)) throw error
+    }
+  }
+
+  #documentPath(key: string): string {
+    return `${this.#path}/documents/${encodeURIComponent(key)}`
+  }
+
+  #changePath(version: number): string {
+    return `${this.#path}/changes/${version}`
+  }
+}
+
+function json(value: unknown): Buffer {
+  return Buffer.from(JSON.stringify(value))
+}
