@@ -76,18 +76,24 @@ export async function startZookeeper(options: { readonly tickMs?: number } = {})
   }
 }
 
-/** Tries to connect, for at most a minute. */
+/**
+ * Asks until it answers, for at most a minute. A connection alone proves nothing: one to a free
+ * port may have its own end at the other side.
+ */
 async function listens(port: number): Promise<void> {
   for (const endMs = Date.now() + 60_000; ; ) {
-    const error = await new Promise<Error | undefined>(resolve => {
-      const socket = connect(port, '127.0.0.1', () => {
-        socket.destroy()
-        resolve(undefined)
+    const answer = await new Promise<string>(resolve => {
+      let text = ''
+      const socket = connect(port, '127.0.0.1', () => socket.write('srvr'))
+      socket.on('data', chunk => {
+        text += chunk
       })
-      socket.on('error', resolve)
+      socket.on('error', () => {})
+      socket.on('close', () => resolve(text))
+      socket.setTimeout(2_000, () => socket.destroy())
     })
-    if (error === undefined) return
-    if (Date.now() > endMs) throw error
+    if (answer.startsWith('Zookeeper version')) return
+    if (Date.now() > endMs) throw new Error(`ZooKeeper does not answer: ${answer}`)
     await new Promise(resolve => setTimeout(resolve, 50))
   }
 }

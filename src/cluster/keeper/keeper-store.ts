@@ -2,7 +2,7 @@
  * The catalog of a cluster, in Keeper. Documents are sealed as on disk (catalog/lmdb/seal.ts), with
  * the key of WEIR_SECRET_KEY.
  *
- *   <root>/catalog               {"format":1,"version":7,"layout":{…}}: its znode's version rises
+ *   <root>/catalog               format, version, layout, zxidOffset. Its znode's version rises
  *                                with each change, which compares and sets it
  *   <root>/catalog/documents/<key>  one document. Slashes of the key are %2F
  *   <root>/catalog/changes/<version>  what the change to this version put and removed, and who made
@@ -47,6 +47,7 @@ export interface KeeperStoreOptions {
 export interface KeeperStore extends StoreClient {
   readonly keeper: KeeperClient
   readonly nodes: KeeperNodes
+  readonly zxidOffset: number
   /** The version that this node has applied. */
   version(): number
   /**
@@ -60,6 +61,8 @@ interface Root {
   readonly format: number
   readonly version: number
   readonly layout: Layout
+  /** Added to the zxids of row versions: those of an earlier Keeper stay below (versions.ts). */
+  readonly zxidOffset: number
 }
 
 interface KeptChange extends Change {
@@ -82,6 +85,7 @@ export async function openKeeperStore(options: KeeperStoreOptions): Promise<Keep
 class Store implements KeeperStore {
   readonly keeper: KeeperClient
   readonly nodes: KeeperNodes
+  zxidOffset = 0
   readonly #options: KeeperStoreOptions
   readonly #path: string
   /** Keys of the documents at `#version`. */
@@ -152,7 +156,7 @@ class Store implements KeeperStore {
     await this.#isConnected(CONNECT_MS_MAX)
     const { root, layout } = this.#options
     await this.#makeParents(`${root}/nodes`)
-    const first: Root = { format: FORMAT, version: 0, layout }
+    const first: Root = { format: FORMAT, version: 0, layout, zxidOffset: 0 }
     await this.#unlessThere([
       { kind: 'create', path: this.#path, data: json(first) },
       { kind: 'create', path: `${this.#path}/documents`, data: json(null) },
@@ -162,6 +166,7 @@ class Store implements KeeperStore {
     await this.nodes.register(0)
     const { root: before } = await this.#readRoot()
     this.#checkRoot(before)
+    this.zxidOffset = before.zxidOffset
     for (const entry of await this.#readDocuments()) this.#documents.set(entry[0], entry)
     for (const key of this.#documents.keys()) this.#keys.add(key)
     // Documents may be newer than `before`. After all changes since then they are those of one
@@ -197,7 +202,7 @@ class Store implements KeeperStore {
     const puts = new Map(change.puts.map(entry => [entry[0], entry]))
     const removes = change.removes.filter(key => !puts.has(key))
     const sealed = [...puts.values()].map(entry => sealEntry(entry, this.#options.secretKey))
-    const root: Root = { format: FORMAT, version, layout: this.#options.layout }
+    const root: Root = { format: FORMAT, version, layout: this.#options.layout, zxidOffset: this.zxidOffset }
     const kept: KeptChange = { by, puts: sealed, removes }
     const forgotten = version - CHANGES_KEPT
     const writes: Write[] = [

@@ -1,0 +1,93 @@
+/**
+ * The table of a pool on each shard of a ClickHouse cluster.
+ *
+ *   "DPO…"  _service_received_at, _service_payload, the pool's columns, _version, _deleted
+ *
+ * A pool with a unique id has a ReplacingMergeTree whose rows are sorted by the key: of the rows of
+ * a key the one with the highest `_version` counts, and a row with `_deleted` ends its record. A
+ * pool without one keeps every row, so it has neither.
+ *
+ * ClickHouse 18.16 is a vehicle of tests. It lacks three types, whose bytes are those of integers.
+ */
+import {
+  COLUMN_TYPE,
+  type ColumnType,
+  KEY_RECEIVED_AT,
+  PAYLOAD,
+  type PoolSchema,
+  RECEIVED_AT,
+} from '../../format/schema.ts'
+import { assert, must } from '../../util/assert.ts'
+
+/** Rises with each row of a cluster: the later of two rows of a key has the higher one. */
+export const VERSION = '_version'
+/** 1 in a row that says that the record is deleted. */
+export const DELETED = '_deleted'
+
+export interface ClickhouseDialect {
+  /** False for versions before DateTime64, Date32 and Bool. */
+  readonly hasTimes: boolean
+}
+
+const INTEGERS: Partial<Record<ColumnType, string>> = { BOOLEAN: 'UInt8', DATE: 'Int32', TIMESTAMP: 'Int64' }
+
+/** ClickHouse's type of a column. The bytes of both forms are the same. */
+export function tableType(type: ColumnType, isNullable: boolean, { hasTimes }: ClickhouseDialect): string {
+  const modern = type === 'TIMESTAMP' ? "DateTime64(6, 'UTC')" : COLUMN_TYPE[type].clickHouse
+  const plain = hasTimes ? modern : (INTEGERS[type] ?? modern)
+  return isNullable ? `Nullable(${plain})` : plain
+}
+
+/** True where a column of the pool's table takes null. Columns of the key never do. */
+export function isNullable({ columns }: PoolSchema, index: number): boolean {
+  return !must(columns[index], 'a column').required
+}
+
+/** The columns by which the rows of a table are sorted, as names. */
+function sortedBy({ columns, key, timestamp }: PoolSchema): string[] {
+  const nameOf = (index: number) =>
+    index === KEY_RECEIVED_AT ? RECEIVED_AT : must(columns[index], 'a column of the key').name
+  return key === null ? [nameOf(timestamp)] : key.columns.map(nameOf)
+}
+
+/**
+ * `CREATE TABLE IF NOT EXISTS …` of one replica. The server's macros name shard and replica.
+ * @param path where Keeper has what the replicas of a shard share; without it the table has no
+ * replicas
+ */
+export function createTable(
+  name: string,
+  schema: PoolSchema,
+  dialect: ClickhouseDialect,
+  path: string | undefined,
+): string {
+  assert((schema.key?.version ?? -1) === -1, 'a pool with a version column has no table in a cluster')
+  const columns = [
+    [RECEIVED_AT, tableType('TIMESTAMP', false, dialect)],
+    [PAYLOAD, tableType('JSON', false, dialect)],
+    ...schema.columns.map((column, index) => [
+      column.name,
+      tableType(column.type, isNullable(schema, index), dialect),
+    ]),
+    [VERSION, 'UInt64'],
+    ...(schema.key === null ? [] : [[DELETED, 'UInt8']]),
+  ].map(([column, type]) => `${quoted(column!)} ${type}`)
+  const family = schema.key === null ? 'MergeTree' : 'ReplacingMergeTree'
+  const parameters = [
+    ...(path === undefined ? [] : [text(`${path}/{shard}/${name}`), text('{replica}')]),
+    ...(schema.key === null ? [] : [VERSION]),
+  ]
+  const engine = `${path === undefined ? '' : 'Replicated'}${family}(${parameters.join(', ')})`
+  const order = sortedBy(schema).map(quoted).join(', ')
+  return `CREATE TABLE IF NOT EXISTS ${quoted(name)} (${columns.join(', ')}) ENGINE = ${engine} ORDER BY (${order})`
+}
+
+/** A name in SQL of ClickHouse, whatever characters it has. */
+export function quoted(name: string): string {
+  return `\`${name.replaceAll(/[\\`]/g, '\\$&').replaceAll('\0', '\\0')}\``
+}
+
+/** A text in SQL of ClickHouse. For texts of callers there are parameters. */
+function text(value: string): string {
+  return `'${value.replaceAll(/[\\']/g, '\\$&').replaceAll('\0', '\\0')}'`
+}

@@ -1,0 +1,150 @@
+/**
+ * ClickHouse servers of Debian's package (18.16) on loopback, for tests of replication. They are a
+ * vehicle of tests, not a version that Weir supports.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+import { freePort, temporaryFolder } from '../util/server.ts'
+
+const SERVER = '/usr/sbin/clickhouse-server'
+
+/** Why there are no servers to test with; undefined where there are. */
+export const noClickhouse: string | undefined = existsSync(SERVER)
+  ? undefined
+  : 'skipped: it needs clickhouse-server (apt-get install clickhouse-server)'
+
+export interface Clickhouse {
+  readonly httpPort: number
+  readonly tcpPort: number
+  readonly child: ChildProcess
+  /** The answer to a statement, as text. Rejects with what the server says. */
+  query(sql: string, body?: Uint8Array): Promise<string>
+  kill(): Promise<void>
+  restart(): Promise<void>
+}
+
+export interface ClickhouseOptions {
+  readonly zookeeperPort: number
+  /** A list of replicas for each shard. */
+  readonly shards: number
+  readonly replicas: number
+}
+
+interface Ports {
+  readonly http: number
+  readonly tcp: number
+  readonly interserver: number
+  readonly shard: number
+  readonly replica: number
+}
+
+/** Starts shards × replicas servers, which know each other as the cluster `weir`. */
+export async function startClickhouse(options: ClickhouseOptions): Promise<Clickhouse[]> {
+  const { shards, replicas } = options
+  const ports: Ports[] = []
+  for (let shard = 1; shard <= shards; shard += 1)
+    for (let replica = 1; replica <= replicas; replica += 1)
+      ports.push({
+        http: Number(await freePort()),
+        tcp: Number(await freePort()),
+        interserver: Number(await freePort()),
+        shard,
+        replica,
+      })
+  return await Promise.all(ports.map(own => startServer(own, ports, options)))
+}
+
+async function startServer(
+  own: Ports,
+  all: readonly Ports[],
+  options: ClickhouseOptions,
+): Promise<Clickhouse> {
+  const folder = temporaryFolder('weir-clickhouse-')
+  for (const name of ['data', 'tmp', 'format_schemas']) mkdirSync(join(folder, name))
+  writeFileSync(join(folder, 'config.xml'), configOf(folder, own, all, options))
+  writeFileSync(join(folder, 'users.xml'), USERS)
+  const url = `http://127.0.0.1:${own.http}/`
+  const query = async (sql: string, body?: Uint8Array): Promise<string> => {
+    const answer = await fetch(body === undefined ? url : `${url}?query=${encodeURIComponent(sql)}`, {
+      method: 'POST',
+      body: body === undefined ? sql : Buffer.from(body),
+    })
+    const text = await answer.text()
+    if (!answer.ok) throw new Error(text)
+    return text
+  }
+  const run = () =>
+    spawn(SERVER, [`--config-file=${join(folder, 'config.xml')}`], { stdio: 'ignore', cwd: folder })
+  let child = run()
+  const kill = async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    const ended = new Promise(resolve => child.once('exit', resolve))
+    child.kill('SIGKILL')
+    await ended
+  }
+  onTestFinished(kill)
+  const answers = async () => {
+    for (const endMs = Date.now() + 60_000; ; )
+      try {
+        await query('SELECT 1')
+        return
+      } catch (error) {
+        if (Date.now() > endMs) throw error
+        await new Promise(resolve => setTimeout(resolve, 100))
+      }
+  }
+  await answers()
+  return {
+    httpPort: own.http,
+    tcpPort: own.tcp,
+    get child() {
+      return child
+    },
+    query,
+    kill,
+    async restart() {
+      await kill()
+      child = run()
+      await answers()
+    },
+  }
+}
+
+const USERS = `<yandex>
+  <profiles><default><insert_quorum_timeout>5000</insert_quorum_timeout></default></profiles>
+  <users><default><password></password><networks><ip>127.0.0.1</ip></networks>
+    <profile>default</profile><quota>default</quota></default></users>
+  <quotas><default></default></quotas>
+</yandex>`
+
+function configOf(
+  folder: string,
+  own: Ports,
+  all: readonly Ports[],
+  { zookeeperPort }: ClickhouseOptions,
+): string {
+  const shardXml = (shard: number) =>
+    `<shard><internal_replication>true</internal_replication>${all
+      .filter(ports => ports.shard === shard)
+      .map(({ tcp }) => `<replica><host>127.0.0.1</host><port>${tcp}</port></replica>`)
+      .join('')}</shard>`
+  const shards = [...new Set(all.map(({ shard }) => shard))]
+  return `<yandex>
+  <logger><level>warning</level><log>${folder}/log</log><errorlog>${folder}/errors</errorlog></logger>
+  <http_port>${own.http}</http_port><tcp_port>${own.tcp}</tcp_port>
+  <interserver_http_port>${own.interserver}</interserver_http_port>
+  <interserver_http_host>127.0.0.1</interserver_http_host>
+  <listen_host>127.0.0.1</listen_host>
+  <path>${folder}/data/</path><tmp_path>${folder}/tmp/</tmp_path>
+  <format_schema_path>${folder}/format_schemas/</format_schema_path>
+  <mark_cache_size>67108864</mark_cache_size><uncompressed_cache_size>0</uncompressed_cache_size>
+  <users_config>users.xml</users_config><default_profile>default</default_profile>
+  <default_database>default</default_database><timezone>UTC</timezone>
+  <zookeeper><node><host>127.0.0.1</host><port>${zookeeperPort}</port></node>
+    <session_timeout_ms>6000</session_timeout_ms></zookeeper>
+  <macros><shard>${own.shard}</shard><replica>r${own.replica}</replica></macros>
+  <remote_servers><weir>${shards.map(shardXml).join('')}</weir></remote_servers>
+</yandex>`
+}
