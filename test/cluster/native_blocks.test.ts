@@ -71,21 +71,28 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
       let version = 1n
       for (let insert = 0; insert < 12; insert += 1) {
         const entries = Array.from({ length: 1 + Math.floor(random() * 3) }, () => {
-          const rows = Array.from({ length: 1 + Math.floor(random() * 50) }, () => randomRow(random, 40))
-          const first = 1_700_000_000_000_000 + insert
-          for (const [index, { values }] of rows.entries())
-            model.set(`${values[0]}/${values[1]}`, { values, receivedAt: first + index })
-          const entry = {
-            batch: makeBatch(
-              SCHEMA,
-              rows.map(({ row }) => row),
-            ),
-            requests: Float64Array.of(1, first, rows.length, 1),
-            version,
+          const rows: Row[] = []
+          const requests: number[] = []
+          const versions: bigint[] = []
+          for (let request = 0; request < 3; request += 1) {
+            const first = 1_700_000_000_000_000 + 1_000 * insert + request
+            const count = 1 + Math.floor(random() * 20)
+            requests.push(request, first, count, 1)
+            version += 1_000n
+            versions.push(version)
+            for (let index = 0; index < count; index += 1) {
+              const { row, values } = randomRow(random, 40)
+              rows.push(row)
+              model.set(`${values[0]}/${values[1]}`, { values, receivedAt: first + index })
+            }
           }
-          version += BigInt(rows.length)
-          return entry
+          return {
+            batch: makeBatch(SCHEMA, rows),
+            requests: Float64Array.from(requests),
+            versions: BigInt64Array.from(versions),
+          }
         })
+        version += 1_000n
         const deleted = [...model.keys()].filter(() => random() < 0.1)
         const schema = deleteSchema(SCHEMA)
         const tombstones = deleted.map(key => {
@@ -96,7 +103,7 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
         const deletes = {
           batch: makeBatch(schema, tombstones),
           requests: Float64Array.of(1, 0, tombstones.length, 1),
-          version,
+          versions: BigInt64Array.of(version),
         }
         version += BigInt(tombstones.length)
         for (const shard of [0, 1]) {
@@ -149,7 +156,11 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
 test('all rows of a key are on one shard, whichever batch they came in', () => {
   const rows = Array.from({ length: 500 }, (_, index) => ({ key: `k${index % 50}`, values: [] }))
   const schema = { ...SCHEMA, columns: [] }
-  const entry = { batch: makeBatch(schema, rows), requests: Float64Array.of(1, 0, 500, 1), version: 7n }
+  const entry = {
+    batch: makeBatch(schema, rows),
+    requests: Float64Array.of(1, 0, 500, 1),
+    versions: BigInt64Array.of(7n),
+  }
   const shards = shardsOf(entry, true, 3)
   const of = new Map<string, number>()
   for (const [index, { key }] of rows.entries()) {

@@ -30,8 +30,8 @@ export interface BlockEntry {
   readonly batch: BatchBuffer
   /** Sequence, received-at of the first row in µs, rows, and µs from a row to the next. */
   readonly requests: Float64Array
-  /** The version of its first row. Each further row has the next one. */
-  readonly version: bigint
+  /** The version of each request's first row. Each further row has the next one. */
+  readonly versions: BigInt64Array
 }
 
 const REQUEST_WORDS = 4
@@ -45,14 +45,28 @@ type Chosen = Uint32Array | undefined
  */
 export function shardsOf(entry: BlockEntry, hasKey: boolean, shards: number): Uint32Array {
   const rows = batchRows(entry.batch)
-  const chosen = new Uint32Array(rows)
-  if (!hasKey) return chosen.fill(Number(entry.version % BigInt(shards)))
+  const placed = new Uint32Array(rows)
+  if (!hasKey) {
+    eachRow(entry, (row, request) => {
+      placed[row] = Number(BigInt.asUintN(64, entry.versions[request]!) % BigInt(shards))
+    })
+    return placed
+  }
   const { offsetsOffset, dataOffset } = columnView(entry.batch, KEY_COLUMN)
   const offsets = new Int32Array(entry.batch, offsetsOffset, rows + 1)
   const data = new Uint8Array(entry.batch, dataOffset)
   for (let row = 0; row < rows; row += 1)
-    chosen[row] = crc32(data.subarray(offsets[row]!, offsets[row + 1]!)) % shards
-  return chosen
+    placed[row] = crc32(data.subarray(offsets[row]!, offsets[row + 1]!)) % shards
+  return placed
+}
+
+/** @param act gets the row, the index of its request, and its place in the request */
+function eachRow({ requests }: BlockEntry, act: (row: number, request: number, place: number) => void): void {
+  let row = 0
+  for (let request = 0; request * REQUEST_WORDS < requests.length; request += 1) {
+    const rows = requests[request * REQUEST_WORDS + 2]!
+    for (let place = 0; place < rows; place += 1) act(row++, request, place)
+  }
 }
 
 /**
@@ -106,21 +120,21 @@ function chosenOf(entry: BlockEntry, hasKey: boolean, shard: { index: number; of
   return Uint32Array.from(chosen)
 }
 
-function writeReceivedAt(out: BlockWriter, { batch, requests }: BlockEntry, chosen: Chosen): void {
-  const rows = batchRows(batch)
-  const values = new BigInt64Array(rows)
-  let row = 0
-  for (let word = 0; word < requests.length; word += REQUEST_WORDS) {
-    const [, first, count, step] = requests.subarray(word, word + REQUEST_WORDS)
-    for (let i = 0; i < count!; i += 1) values[row + i] = BigInt(first! + i * step!)
-    row += count!
-  }
+function writeReceivedAt(out: BlockWriter, entry: BlockEntry, chosen: Chosen): void {
+  const { batch, requests } = entry
+  const values = new BigInt64Array(batchRows(batch))
+  eachRow(entry, (row, request, place) => {
+    const at = request * REQUEST_WORDS
+    values[row] = BigInt(requests[at + 1]! + place * requests[at + 3]!)
+  })
   out.longs(values, chosen)
 }
 
-function writeVersions(out: BlockWriter, { batch, version }: BlockEntry, chosen: Chosen): void {
-  const values = new BigInt64Array(batchRows(batch))
-  for (let row = 0; row < values.length; row += 1) values[row] = version + BigInt(row)
+function writeVersions(out: BlockWriter, entry: BlockEntry, chosen: Chosen): void {
+  const values = new BigInt64Array(batchRows(entry.batch))
+  eachRow(entry, (row, request, place) => {
+    values[row] = entry.versions[request]! + BigInt(place)
+  })
   out.longs(values, chosen)
 }
 
