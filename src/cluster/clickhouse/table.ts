@@ -88,6 +88,6 @@ export function quoted(name: string): string {
 }
 
 /** A text in SQL of ClickHouse. For texts of callers there are parameters. */
-function text(value: string): string {
+export function text(value: string): string {
   return `'${value.replaceAll(/[\\']/g, '\\$&').replaceAll('\0', '\\0')}'`
 }

@@ -1,0 +1,145 @@
+/**
+ * One INSERT of rows on each shard that they belong to. It is done when a quorum of the shard's
+ * replicas has them on disk.
+ *
+ * A failed INSERT is sent again, to the next replica, as the same bytes: rows with the same versions
+ * replace themselves, and a table without replacing drops a block that it has. So a repetition
+ * changes nothing, whatever became of the first one.
+ */
+
+import type { PoolSchema, RequestKind } from '../../format/schema.ts'
+import { PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
+import { ClickHouseError } from '../../query/clickhouse/http.ts'
+import { must } from '../../util/assert.ts'
+import { monotonicMs } from '../../util/clock.ts'
+import { Unavailable } from '../../util/errors.ts'
+import { type BlockEntry, nativeBlock } from './native-block.ts'
+import { DELETED, quoted, VERSION } from './table.ts'
+import type { Replica, Topology } from './topology.ts'
+
+/** A request waits for no longer: its client has its own limit. */
+const INSERT_MS_MAX = 15_000
+/** Waits between tries: a replica that became read-only is one again when its session is. */
+const RETRY_MS = 200
+const ANSWER_BYTES_MAX = 65_536
+
+/** How many replicas have the rows when an INSERT is answered. */
+export type Quorum =
+  /** The server counts: `insert_quorum`. */
+  | { readonly by: 'server'; readonly replicas: number | 'auto'; readonly isParallel: boolean }
+  /** ClickHouse 18.16, whose quorum INSERTs refuse each other: each other replica is synced. */
+  | { readonly by: 'sync' }
+
+export interface InsertOptions {
+  readonly topology: Topology
+  readonly quorum: Quorum
+  /** Settings of each INSERT, such as those of durability. */
+  readonly settings: Readonly<Record<string, string>>
+}
+
+/** Rows of one pool, kind and schema. `schema` is `deleteSchema` of the pool's where they delete. */
+export interface RowsToInsert {
+  readonly table: string
+  readonly kind: RequestKind
+  readonly schema: PoolSchema
+  readonly entries: readonly BlockEntry[]
+}
+
+/** Resolves when every shard has its rows. Rejects with Unavailable: some may be visible. */
+export async function insertRows(rows: RowsToInsert, options: InsertOptions): Promise<void> {
+  const { shards, dialect } = options.topology
+  const { table, kind, schema, entries } = rows
+  const sql = insertSql(table, kind, schema)
+  const settled = await Promise.allSettled(
+    shards.map(async (replicas, index) => {
+      const block = nativeBlock(schema, kind, entries, dialect, { index, of: shards.length })
+      if (block !== undefined)
+        await insertBlock(
+          sql,
+          Buffer.from(block.buffer, block.byteOffset, block.byteLength),
+          replicas,
+          options,
+          table,
+        )
+    }),
+  )
+  for (const each of settled) if (each.status === 'rejected') throw each.reason
+}
+
+function insertSql(table: string, kind: RequestKind, { columns, key }: PoolSchema): string {
+  const own = kind === 'delete' ? [] : [RECEIVED_AT, PAYLOAD]
+  const names = [...own, ...columns.map(({ name }) => name), VERSION, ...(key === null ? [] : [DELETED])]
+  return `INSERT INTO ${quoted(table)} (${names.map(quoted).join(', ')}) FORMAT Native`
+}
+
+/** Where the next INSERT begins, so that replicas take turns. */
+let turn = 0
+
+async function insertBlock(
+  sql: string,
+  block: Buffer,
+  replicas: readonly Replica[],
+  { quorum, settings }: InsertOptions,
+  table: string,
+): Promise<void> {
+  const endMs = monotonicMs() + INSERT_MS_MAX
+  turn += 1
+  const signal = AbortSignal.timeout(INSERT_MS_MAX)
+  for (let tries = 0; ; tries += 1) {
+    const replica = must(replicas[(turn + tries) % replicas.length], 'a replica')
+    try {
+      await replica.http.run(
+        block,
+        { ...settings, ...quorumSettings(quorum), query: sql },
+        ANSWER_BYTES_MAX,
+        signal,
+      )
+      if (quorum.by === 'sync') await syncOthers(table, replica, replicas, signal)
+      return
+    } catch (error) {
+      if (!signal.aborted && !(error instanceof ClickHouseError || error instanceof Unavailable)) throw error
+      if (signal.aborted || !isRetryable(error) || monotonicMs() + RETRY_MS >= endMs) throw refused(error)
+      await new Promise(resolve => setTimeout(resolve, tries < replicas.length - 1 ? 0 : RETRY_MS))
+    }
+  }
+}
+
+function quorumSettings(quorum: Quorum): Record<string, string> {
+  if (quorum.by === 'sync') return {}
+  return {
+    insert_quorum: String(quorum.replicas),
+    insert_quorum_parallel: quorum.isParallel ? '1' : '0',
+    insert_quorum_timeout: String(INSERT_MS_MAX / 2),
+  }
+}
+
+/** Every other replica fetches what the first one has. */
+async function syncOthers(
+  table: string,
+  first: Replica,
+  replicas: readonly Replica[],
+  signal: AbortSignal,
+): Promise<void> {
+  const others = replicas.filter(replica => replica !== first)
+  await Promise.all(
+    others.map(({ http }) => http.run(`SYSTEM SYNC REPLICA ${quoted(table)}`, {}, ANSWER_BYTES_MAX, signal)),
+  )
+}
+
+/**
+ * Errors that another try may not have: a time-out, too few live replicas, an earlier quorum that is
+ * not complete, a lost session of the server, a table that is read-only, an unknown outcome, too many
+ * parts.
+ */
+const RETRYABLE: ReadonlySet<number> = new Set([159, 209, 210, 225, 242, 252, 285, 286, 319, 999])
+
+function isRetryable(error: unknown): boolean {
+  return error instanceof ClickHouseError ? RETRYABLE.has(error.code) : error instanceof Unavailable
+}
+
+function refused(error: unknown): Unavailable {
+  return new Unavailable(
+    'cluster_insert',
+    `The cluster has not confirmed the events, which may be stored; send the same request again: ${(error as Error).message}`,
+  )
+}

@@ -1,0 +1,197 @@
+/**
+ * Rows on their way into the cluster: versions, then one INSERT for all that gathered in a pool.
+ *
+ *   commit() ──► versions (one write to Keeper) ──► waits in its pool ──► INSERT on every shard ──► done
+ *
+ * Each INSERT makes a part on each replica, and a cluster makes a few hundred parts a second. So a
+ * pool has one INSERT under way, what comes meanwhile gathers for the next one, and pools take turns.
+ * Versions decide which row of a key counts, so the order of INSERTs does not matter.
+ *
+ *   W-9  Bytes that wait or are under way have a limit. Where a pool waits for too long, no further
+ *        body is parsed: requests wait, then get 429.
+ */
+import type { BatchBuffer } from '../format/batch-layout.ts'
+import type { PoolSchema, RequestKind } from '../format/schema.ts'
+import { must } from '../util/assert.ts'
+import { monotonicMs } from '../util/clock.ts'
+import { Unavailable } from '../util/errors.ts'
+import { MEMTABLE_BYTES_MAX } from '../util/limits.ts'
+import type { BlockEntry } from './clickhouse/native-block.ts'
+
+/** INSERTs under way: a server of two cores makes no more parts a second with more of them. */
+const INSERTS_MAX = 16
+/** A pool that waits for longer tells that more pools are active than the cluster takes. */
+const WAIT_MS_MAX = 2_000
+/** Rows of one INSERT, and bytes of its batches. One part of a MergeTree has about so many. */
+const INSERT_ROWS_MAX = 500_000
+const INSERT_BYTES_MAX = MEMTABLE_BYTES_MAX / 16
+const REQUEST_WORDS = 4
+
+/** Rows of one pool, kind and schema. */
+export interface InsertTask {
+  readonly pool: number
+  readonly kind: RequestKind
+  readonly schema: PoolSchema
+  readonly entries: readonly BlockEntry[]
+}
+
+export interface InsertsDeps {
+  /** The first of so many versions. Rejects with Unavailable. */
+  versions(rows: number): Promise<bigint>
+  /** Resolves when a quorum of replicas of each shard has the rows. Rejects with Unavailable. */
+  insert(task: InsertTask): Promise<void>
+  /** True while no other node can take this one for dead. */
+  isCurrent(): boolean
+  /** The batch's memory is free. */
+  onDone(batch: BatchBuffer): void
+}
+
+interface Waiting {
+  readonly kind: RequestKind
+  readonly schema: PoolSchema
+  readonly entry: BlockEntry
+  readonly rows: number
+  readonly sinceMs: number
+  resolve(): void
+  reject(error: unknown): void
+}
+
+interface PoolQueue {
+  waiting: Waiting[]
+  isRunning: boolean
+}
+
+export class Inserts {
+  readonly #deps: InsertsDeps
+  readonly #pools = new Map<number, PoolQueue>()
+  /** Pools that wait for a turn, in order. */
+  readonly #turns = new Set<number>()
+  #running = 0
+  #bytes = 0
+  #isAwaited = false
+  /** Called when there is room again after `room` returned false. */
+  onRoom: () => void = () => {}
+
+  constructor(deps: InsertsDeps) {
+    this.#deps = deps
+  }
+
+  /** True where the rows of a body of so many bytes may come. */
+  room(bytes: number): boolean {
+    const isRoom = this.#bytes === 0 || (this.#bytes + bytes <= MEMTABLE_BYTES_MAX && !this.#isLate())
+    if (!isRoom) this.#isAwaited = true
+    return isRoom
+  }
+
+  stats(): { readonly running: number; readonly waitingPools: number; readonly bytes: number } {
+    return { running: this.#running, waitingPools: this.#turns.size, bytes: this.#bytes }
+  }
+
+  /**
+   * Resolves when the rows are in a quorum of replicas, and this node was alive then. Rejects with
+   * Unavailable: the rows may be visible, and the same request again changes nothing more.
+   */
+  async commit(
+    schema: PoolSchema,
+    kind: RequestKind,
+    batch: BatchBuffer,
+    requests: Float64Array,
+  ): Promise<void> {
+    this.#bytes += batch.byteLength
+    try {
+      const entry = { batch, requests, versions: await this.#versionsOf(requests) }
+      const rows = rowsOf(requests)
+      await new Promise<void>((resolve, reject) => {
+        const queue = this.#queueOf(schema.pool)
+        queue.waiting.push({ kind, schema, entry, rows, sinceMs: monotonicMs(), resolve, reject })
+        this.#offer(schema.pool, queue)
+      })
+      if (!this.#deps.isCurrent())
+        throw new Unavailable(
+          'keeper_lost',
+          'This node lost Keeper meanwhile: the events may be stored. Send the same request again',
+        )
+    } finally {
+      this.#bytes -= batch.byteLength
+      this.#deps.onDone(batch)
+      if (this.#isAwaited && !this.#isLate()) {
+        this.#isAwaited = false
+        this.onRoom()
+      }
+    }
+  }
+
+  /** The version of each request's first row. */
+  async #versionsOf(requests: Float64Array): Promise<BigInt64Array> {
+    const count = requests.length / REQUEST_WORDS
+    const firsts = Array.from({ length: count }, (_, request) =>
+      this.#deps.versions(must(requests[request * REQUEST_WORDS + 2], 'rows')),
+    )
+    return BigInt64Array.from(await Promise.all(firsts))
+  }
+
+  #queueOf(pool: number): PoolQueue {
+    const known = this.#pools.get(pool)
+    if (known !== undefined) return known
+    const made: PoolQueue = { waiting: [], isRunning: false }
+    this.#pools.set(pool, made)
+    return made
+  }
+
+  #offer(pool: number, queue: PoolQueue): void {
+    if (!queue.isRunning && queue.waiting.length > 0) this.#turns.add(pool)
+    while (this.#running < INSERTS_MAX) {
+      const [next] = this.#turns
+      if (next === undefined) return
+      this.#turns.delete(next)
+      void this.#insert(next, must(this.#pools.get(next), 'the queue of a pool that waits'))
+    }
+  }
+
+  async #insert(pool: number, queue: PoolQueue): Promise<void> {
+    const taken = takeAlike(queue)
+    const { schema, kind } = must(taken[0], 'rows that wait')
+    queue.isRunning = true
+    this.#running += 1
+    try {
+      await this.#deps.insert({ pool, kind, schema, entries: taken.map(({ entry }) => entry) })
+      for (const { resolve } of taken) resolve()
+    } catch (error) {
+      for (const { reject } of taken) reject(error)
+    } finally {
+      queue.isRunning = false
+      this.#running -= 1
+      if (queue.waiting.length === 0) this.#pools.delete(pool)
+      this.#offer(pool, queue)
+    }
+  }
+
+  /** True where a pool has waited for too long. The one that waits longest is the first in turn. */
+  #isLate(): boolean {
+    const [first] = this.#turns
+    const since = first === undefined ? undefined : this.#pools.get(first)?.waiting[0]?.sinceMs
+    return since !== undefined && monotonicMs() - since > WAIT_MS_MAX
+  }
+}
+
+/** The first that wait, of one kind and schema, as many as one INSERT takes. */
+function takeAlike(queue: PoolQueue): Waiting[] {
+  const first = must(queue.waiting[0], 'rows that wait')
+  const taken: Waiting[] = []
+  let [rows, bytes] = [0, 0]
+  for (const waiting of queue.waiting) {
+    const isAlike = waiting.kind === first.kind && waiting.schema.version === first.schema.version
+    rows += waiting.rows
+    bytes += waiting.entry.batch.byteLength
+    if (!isAlike || (taken.length > 0 && (rows > INSERT_ROWS_MAX || bytes > INSERT_BYTES_MAX))) break
+    taken.push(waiting)
+  }
+  queue.waiting.splice(0, taken.length)
+  return taken
+}
+
+function rowsOf(requests: Float64Array): number {
+  let rows = 0
+  for (let word = 2; word < requests.length; word += REQUEST_WORDS) rows += requests[word]!
+  return rows
+}

@@ -1,0 +1,93 @@
+/** Statements over ClickHouse's HTTP interface. Connections stay open. */
+import { Agent, type IncomingMessage, request } from 'node:http'
+import { Unavailable } from '../../util/errors.ts'
+
+export interface ClickHouseAddress {
+  /** `http://host:port` */
+  readonly url: string
+  readonly user?: string
+  readonly password?: string
+}
+
+export interface ClickHouseAnswer {
+  readonly body: Buffer
+  /** From the header X-ClickHouse-Summary. */
+  readonly readRows: number
+  readonly readBytes: number
+}
+
+/** What ClickHouse says of a statement that failed. */
+export class ClickHouseError extends Error {
+  override readonly name = 'ClickHouseError'
+  readonly code: number
+
+  constructor(code: number, what: string) {
+    super(what)
+    this.code = code
+  }
+}
+
+export class ClickHouseHttp {
+  readonly #address: ClickHouseAddress
+  readonly #agent = new Agent({ keepAlive: true, noDelay: true })
+
+  constructor(address: ClickHouseAddress) {
+    this.#address = address
+  }
+
+  /**
+   * Rejects with ClickHouseError, with Unavailable (`cluster_unreachable`), and as `signal` says.
+   * @param body the statement, or rows whose statement is the parameter `query`
+   * @param bytesMax longer answers are refused (`answer_too_large`)
+   */
+  async run(
+    body: string | Buffer,
+    parameters: Readonly<Record<string, string>>,
+    bytesMax: number,
+    signal?: AbortSignal,
+  ): Promise<ClickHouseAnswer> {
+    const { url, user, password = '' } = this.#address
+    const query = new URLSearchParams(parameters)
+    const headers = user === undefined ? {} : { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password }
+    const options = { method: 'POST', agent: this.#agent, headers, ...(signal === undefined ? {} : { signal }) }
+    try {
+      const response = await send(`${url}/?${query}`, options, body)
+      const answer = await read(response, bytesMax)
+      if (response.statusCode === 200) return { body: answer, ...costOf(response) }
+      const code = Number(response.headers['x-clickhouse-exception-code'] ?? 0)
+      throw new ClickHouseError(code, answer.toString().slice(0, ERROR_CHARACTERS_MAX))
+    } catch (error) {
+      if (error instanceof ClickHouseError || error instanceof Unavailable) throw error
+      signal?.throwIfAborted()
+      throw new Unavailable('cluster_unreachable', `ClickHouse did not answer: ${(error as Error).message}`)
+    }
+  }
+
+  close(): void {
+    this.#agent.destroy()
+  }
+}
+
+const ERROR_CHARACTERS_MAX = 2_000
+
+function send(url: string, options: Parameters<typeof request>[1], body: string | Buffer): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    request(url, options, resolve).on('error', reject).end(body)
+  })
+}
+
+async function read(response: IncomingMessage, bytesMax: number): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > bytesMax) throw new Unavailable('answer_too_large', 'the answer has too many bytes')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+function costOf({ headers }: IncomingMessage): Pick<ClickHouseAnswer, 'readRows' | 'readBytes'> {
+  const summary = JSON.parse(String(headers['x-clickhouse-summary'] ?? '{}')) as Record<string, string>
+  return { readRows: Number(summary['read_rows'] ?? 0), readBytes: Number(summary['read_bytes'] ?? 0) }
+}
