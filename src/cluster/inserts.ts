@@ -1,11 +1,11 @@
 /**
  * Rows on their way into the cluster: versions, then one INSERT for all that gathered in a pool.
  *
- *   commit() ──► versions (one write to Keeper) ──► waits in its pool ──► INSERT on every shard ──► done
+ *   commit() ──► versions (one write to Keeper) ──► waits in its pool ──► INSERT on every shard
  *
  * Each INSERT makes a part on each replica, and a cluster makes a few hundred parts a second. So a
- * pool has one INSERT under way, what comes meanwhile gathers for the next one, and pools take turns.
- * Versions decide which row of a key counts, so the order of INSERTs does not matter.
+ * pool has one INSERT under way, what comes meanwhile gathers for the next one, and pools take
+ * turns. Versions decide which row of a key counts, so the order of INSERTs does not matter.
  *
  *   W-9  Bytes that wait or are under way have a limit. Where a pool waits for too long, no further
  *        body is parsed: requests wait, then get 429.
@@ -28,7 +28,7 @@ const INSERT_BYTES_MAX = MEMTABLE_BYTES_MAX / 16
 const REQUEST_WORDS = 4
 
 /** Rows of one pool, kind and schema. */
-export interface InsertTask {
+interface InsertTask {
   readonly pool: number
   readonly kind: RequestKind
   readonly schema: PoolSchema

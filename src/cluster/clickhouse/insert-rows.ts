@@ -2,9 +2,9 @@
  * One INSERT of rows on each shard that they belong to. It is done when a quorum of the shard's
  * replicas has them on disk.
  *
- * A failed INSERT is sent again, to the next replica, as the same bytes: rows with the same versions
- * replace themselves, and a table without replacing drops a block that it has. So a repetition
- * changes nothing, whatever became of the first one.
+ * A failed INSERT is sent again, to the next replica, as the same bytes: rows with the same
+ * versions replace themselves, and a table without replacing drops a block that it has. So a
+ * repetition changes nothing, whatever became of the first one.
  */
 
 import type { PoolSchema, RequestKind } from '../../format/schema.ts'
@@ -24,7 +24,7 @@ const RETRY_MS = 200
 const ANSWER_BYTES_MAX = 65_536
 
 /** How many replicas have the rows when an INSERT is answered. */
-export type Quorum =
+type Quorum =
   /** The server counts: `insert_quorum`. */
   | { readonly by: 'server'; readonly replicas: number | 'auto'; readonly isParallel: boolean }
   /** ClickHouse 18.16, whose quorum INSERTs refuse each other: each other replica is synced. */
@@ -37,7 +37,7 @@ export interface InsertOptions {
   readonly settings: Readonly<Record<string, string>>
 }
 
-/** Rows of one pool, kind and schema. `schema` is `deleteSchema` of the pool's where they delete. */
+/** Rows of one pool, kind and schema. `schema` of deletes is `deleteSchema` of the pool's. */
 export interface RowsToInsert {
   readonly table: string
   readonly kind: RequestKind
@@ -127,9 +127,9 @@ async function syncOthers(
 }
 
 /**
- * Errors that another try may not have: a time-out, too few live replicas, an earlier quorum that is
- * not complete, a lost session of the server, a table that is read-only, an unknown outcome, too many
- * parts.
+ * Errors that another try may not have: a time-out, too few live replicas, an earlier quorum that
+ * is not complete, a lost session of the server, a table that is read-only, an unknown outcome, too
+ * many parts.
  */
 const RETRYABLE: ReadonlySet<number> = new Set([159, 209, 210, 225, 242, 252, 285, 286, 319, 999])
 
