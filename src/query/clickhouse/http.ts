@@ -49,7 +49,12 @@ export class ClickHouseHttp {
     const { url, user, password = '' } = this.#address
     const query = new URLSearchParams(parameters)
     const headers = user === undefined ? {} : { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password }
-    const options = { method: 'POST', agent: this.#agent, headers, ...(signal === undefined ? {} : { signal }) }
+    const options = {
+      method: 'POST',
+      agent: this.#agent,
+      headers,
+      ...(signal === undefined ? {} : { signal }),
+    }
     try {
       const response = await send(`${url}/?${query}`, options, body)
       const answer = await read(response, bytesMax)
@@ -70,7 +75,11 @@ export class ClickHouseHttp {
 
 const ERROR_CHARACTERS_MAX = 2_000
 
-function send(url: string, options: Parameters<typeof request>[1], body: string | Buffer): Promise<IncomingMessage> {
+function send(
+  url: string,
+  options: Parameters<typeof request>[1],
+  body: string | Buffer,
+): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     request(url, options, resolve).on('error', reject).end(body)
   })
