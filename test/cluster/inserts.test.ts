@@ -4,6 +4,7 @@
  */
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { insertRows } from '../../src/cluster/clickhouse/insert-rows.ts'
+import { syncedReplicas } from '../../src/cluster/clickhouse/synced-replicas.ts'
 import { createTable } from '../../src/cluster/clickhouse/table.ts'
 import { readTopology, type Topology } from '../../src/cluster/clickhouse/topology.ts'
 import { Inserts } from '../../src/cluster/inserts.ts'
@@ -121,6 +122,33 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
           ['k6', 97],
         ])
       }
+    })
+
+    test('a query finds a replica with every answered row, or none at all', async () => {
+      const { zookeeper, servers, topology } = await clusterOf()
+      const { commit } = await nodeOf(zookeeper, topology)
+      const rows = Array.from({ length: 50 }, (_, n) => ({ id: `k${n}`, n }))
+      await commit('post', rows)
+      const counted = async () => {
+        const replicas = await syncedReplicas(TABLE, topology)
+        const counts = replicas.map(async ({ http }) =>
+          Number((await http.run(`SELECT count() FROM ${TABLE} FINAL`, {}, 100)).body.toString()),
+        )
+        return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0)
+      }
+      for (let turn = 0; turn < 4; turn += 1) expect(await counted()).toBe(50)
+      const [first, second] = servers
+      // One stands still, without closing what it has open.
+      first!.child.kill('SIGSTOP')
+      for (let turn = 0; turn < 2; turn += 1) expect(await counted()).toBe(50)
+      await second!.kill()
+      const refused = expect.objectContaining({ name: 'Unavailable', code: 'cluster_not_synced' })
+      await expect(counted()).rejects.toThrow(refused)
+      first!.child.kill('SIGCONT')
+      await expect.poll(() => counted().catch(() => 0)).toBe(50)
+      // Without Keeper no replica can say that it has all.
+      await zookeeper.kill()
+      await expect(counted()).rejects.toThrow(refused)
     })
 
     test(`while servers die and come back, seed ${SEED}`, async () => {

@@ -1,0 +1,61 @@
+/**
+ * Where a query reads: one replica of each shard that has everything which was acknowledged before
+ * the query began.
+ *
+ *   W-8  A replica is asked only after it fetched what the log of its table had. One that cannot
+ *        say so in time is left for another one. Where a shard has none, the query is refused: never
+ *        a short count.
+ */
+import { ClickHouseError } from '../../query/clickhouse/http.ts'
+import { must } from '../../util/assert.ts'
+import { Unavailable } from '../../util/errors.ts'
+import { quoted } from './table.ts'
+import type { Replica, Topology } from './topology.ts'
+
+/** A replica that lives answers in milliseconds. ClickHouse's own limit does not hold for this. */
+const SYNC_MS_MAX = 3_000
+const ANSWER_BYTES_MAX = 65_536
+
+/** Where the next query begins, so that replicas take turns. */
+let turn = 0
+
+/** Rejects with Unavailable (`cluster_not_synced`), or as `gone` says. */
+export async function syncedReplicas(
+  table: string,
+  topology: Topology,
+  gone?: AbortSignal,
+): Promise<readonly Replica[]> {
+  turn += 1
+  return await Promise.all(
+    topology.shards.map((replicas, shard) => syncedOf(table, shard, replicas, topology, gone)),
+  )
+}
+
+async function syncedOf(
+  table: string,
+  shard: number,
+  replicas: readonly Replica[],
+  { dialect }: Topology,
+  gone: AbortSignal | undefined,
+): Promise<Replica> {
+  // Merges need not be waited for.
+  const sql = `SYSTEM SYNC REPLICA ${quoted(table)}${dialect.hasTimes ? ' LIGHTWEIGHT' : ''}`
+  const reasons: string[] = []
+  for (let tries = 0; tries < replicas.length; tries += 1) {
+    const replica = must(replicas[(turn + tries) % replicas.length], 'a replica')
+    const late = AbortSignal.timeout(SYNC_MS_MAX)
+    try {
+      const signal = gone === undefined ? late : AbortSignal.any([late, gone])
+      await replica.http.run(sql, {}, ANSWER_BYTES_MAX, signal)
+      return replica
+    } catch (error) {
+      gone?.throwIfAborted()
+      if (!late.aborted && !(error instanceof ClickHouseError || error instanceof Unavailable)) throw error
+      reasons.push(`${replica.name}: ${late.aborted ? 'no answer in time' : (error as Error).message}`)
+    }
+  }
+  throw new Unavailable(
+    'cluster_not_synced',
+    `No replica of shard ${shard + 1} has all acknowledged events: ${reasons.join('; ')}`,
+  )
+}
