@@ -169,3 +169,18 @@ test('all rows of a key are on one shard, whichever batch they came in', () => {
   }
   expect(new Set(of.values())).toEqual(new Set([0, 1, 2]))
 })
+
+test('requests of a pool without a key are spread over the shards', () => {
+  const schema = { ...SCHEMA, columns: [], key: null }
+  const batch = makeBatch(schema, [{ key: '', values: [] }])
+  const counts = [0, 0]
+  for (let zxid = 0n; zxid < 1_000n; zxid += 1n) {
+    const [shard] = shardsOf(
+      { batch, requests: Float64Array.of(1, 0, 1, 1), versions: BigInt64Array.of(zxid << 16n) },
+      false,
+      2,
+    )
+    counts[shard!]! += 1
+  }
+  expect(Math.min(...counts)).toBeGreaterThan(400)
+})

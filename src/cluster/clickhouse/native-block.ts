@@ -47,8 +47,11 @@ export function shardsOf(entry: BlockEntry, hasKey: boolean, shards: number): Ui
   const rows = batchRows(entry.batch)
   const placed = new Uint32Array(rows)
   if (!hasKey) {
+    // Not the version itself: its low bits are those of a row, and nearly always 0.
+    const shardOf = (version: bigint) => crc32(Buffer.from(String(version))) % shards
+    const ofRequests = Array.from(entry.versions, shardOf)
     eachRow(entry, (row, request) => {
-      placed[row] = Number(BigInt.asUintN(64, entry.versions[request]!) % BigInt(shards))
+      placed[row] = ofRequests[request]!
     })
     return placed
   }
