@@ -22,13 +22,57 @@ export interface Zookeeper {
   kill(): Promise<void>
 }
 
+interface ServerOptions {
+  readonly port: number
+  readonly tickMs?: number
+  /** Further lines of its configuration. */
+  readonly lines?: readonly string[]
+  readonly id?: number
+}
+
 /** Starts a server of its own. It ends with the test. */
 export async function startZookeeper(options: { readonly tickMs?: number } = {}): Promise<Zookeeper> {
+  const server = startServer({ ...options, port: Number(await freePort()) })
+  await listens(server.port)
+  return server
+}
+
+/**
+ * Starts three servers that are one Keeper, whose second one leads. The third one reaches it over
+ * `leaderPort`.
+ */
+export async function startEnsemble(options: {
+  readonly tickMs?: number
+  readonly syncTicks?: number
+  leaderPort?(port: number): Promise<number>
+}): Promise<Zookeeper[]> {
+  const ports = [0, 1, 2].map(async () => [Number(await freePort()), Number(await freePort())] as const)
+  const [one, two, three] = await Promise.all(ports)
+  const seen = (await options.leaderPort?.(two![0])) ?? two![0]
+  const lines = (leader: number) => [
+    'initLimit=50',
+    `syncLimit=${options.syncTicks ?? 5}`,
+    'maxSessionTimeout=60000',
+    ...[one!, [leader, two![1]], three!].map(
+      ([quorum, election], index) => `server.${index + 1}=127.0.0.1:${quorum}:${election}`,
+    ),
+  ]
+  const servers: Zookeeper[] = []
+  for (const [index, leader] of [two![0], two![0], seen].entries()) {
+    const port = Number(await freePort())
+    servers.push(startServer({ ...options, port, id: index + 1, lines: lines(leader) }))
+    // The third one finds a leader.
+    if (index === 1) await Promise.all(servers.map(server => listens(server.port)))
+  }
+  await listens(servers[2]!.port)
+  return servers
+}
+
+function startServer({ port, tickMs = 200, lines = [], id = 0 }: ServerOptions): Zookeeper {
   const folder = temporaryFolder('weir-zookeeper-')
-  const port = Number(await freePort())
-  const { tickMs = 200 } = options
   const config = join(folder, 'zoo.cfg')
   mkdirSync(join(folder, 'data'))
+  writeFileSync(join(folder, 'data', 'myid'), String(id))
   writeFileSync(
     config,
     [
@@ -38,19 +82,14 @@ export async function startZookeeper(options: { readonly tickMs?: number } = {})
       `tickTime=${tickMs}`,
       'admin.enableServer=false',
       'maxClientCnxns=0',
+      ...lines,
     ].join('\n'),
   )
+  const main = lines.length === 0 ? 'ZooKeeperServerMain' : 'quorum.QuorumPeerMain'
   const run = () =>
     spawn(
       'java',
-      [
-        '-Xmx256m',
-        '-XX:TieredStopAtLevel=1',
-        '-cp',
-        JAR,
-        'org.apache.zookeeper.server.ZooKeeperServerMain',
-        config,
-      ],
+      ['-Xmx256m', '-XX:TieredStopAtLevel=1', '-cp', JAR, `org.apache.zookeeper.server.${main}`, config],
       { stdio: 'ignore' },
     )
   let child = run()
@@ -61,7 +100,6 @@ export async function startZookeeper(options: { readonly tickMs?: number } = {})
     await ended
   }
   onTestFinished(kill)
-  await listens(port)
   return {
     port,
     get child() {

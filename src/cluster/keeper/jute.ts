@@ -6,7 +6,6 @@
  *   request  i32 xid, i32 operation, its fields
  *   reply    i32 xid, i64 zxid, i32 error, the fields of its result
  */
-import { AssertionFailed } from '../../util/assert.ts'
 import { Unavailable } from '../../util/errors.ts'
 
 /** The numbers of the operations. */
@@ -18,7 +17,6 @@ export const OPERATION = {
   setData: 5,
   getChildren: 8,
   sync: 9,
-  ping: 11,
   check: 13,
   multi: 14,
   auth: 100,
@@ -26,11 +24,13 @@ export const OPERATION = {
 } as const
 
 /** The xids of frames that answer no request of a caller. */
-export const XID = { notification: -1, ping: -2, auth: -4 } as const
+export const XID = { notification: -1, auth: -4 } as const
 
 /** Errors that a caller tells apart. */
 export const KEEPER_ERROR = {
   runtimeInconsistency: -2,
+  /** Errors above it are the server's. */
+  ofRequests: -100,
   noNode: -101,
   badVersion: -103,
   nodeExists: -110,
@@ -167,7 +167,7 @@ export type Write =
   | { readonly kind: 'check'; readonly path: string; readonly version: number }
 
 /** Any version of a node. */
-const ANY = -1
+export const ANY = -1
 const EPHEMERAL = 1
 const ALL_RIGHTS = 31
 
@@ -202,11 +202,11 @@ export function multiFields(writer: JuteWriter, writes: readonly Write[], rights
 
 /** The error that made a multi change nothing; 0 where it was made. */
 export function multiError(reader: JuteReader): number {
-  for (;;) {
+  for (let failed = 0; ; ) {
     const operation = reader.int()
     const isEnd = reader.boolean()
     reader.int()
-    if (isEnd) return 0
+    if (isEnd) return failed
     switch (operation) {
       case OPERATION.create:
         reader.text()
@@ -218,12 +218,14 @@ export function multiError(reader: JuteReader): number {
       case OPERATION.check:
         break
       case -1: {
+        // The write that failed has its error. Those before it have 0, those behind it another one.
         const error = reader.int()
         if (error !== 0 && error !== KEEPER_ERROR.runtimeInconsistency) return error
+        failed = KEEPER_ERROR.runtimeInconsistency
         break
       }
       default:
-        throw new AssertionFailed(`a multi has no operation ${operation}`)
+        throw new BrokenFrame(`a multi has no operation ${operation}`)
     }
   }
 }

@@ -1,6 +1,6 @@
 /**
  * A session with Keeper (ZooKeeper or ClickHouse Keeper): one connection at a time, to one of
- * several servers, pinged, and made again when it breaks.
+ * several servers, and made again when it breaks or stands still.
  *
  * A request that was sent when the connection broke has an unknown outcome: KeeperLost says so. No
  * request is sent twice, and none waits for a connection: callers answer 503 and their clients
@@ -16,9 +16,11 @@ import { monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { MiB } from '../../util/limits.ts'
 import {
+  ANY,
   BrokenFrame,
   JuteReader,
   JuteWriter,
+  KEEPER_ERROR,
   multiError,
   multiFields,
   OPERATION,
@@ -33,6 +35,8 @@ import {
 const PENDING_MAX = 4_096
 /** Keeper's own limit of a frame is 1 MiB; a list of children may be longer. */
 const FRAME_BYTES_MAX = 64 * MiB
+/** The session has expired, or moved to another connection. */
+const SESSION_ERRORS: ReadonlySet<number> = new Set([-112, -118])
 /** Waits between two tries to connect, each twice the one before. */
 const RETRY_MS = [50, 2_000] as const
 
@@ -86,7 +90,8 @@ const NO_SESSION: Session = { id: 0n, password: Buffer.alloc(16) }
 export class KeeperClient {
   readonly #options: KeeperOptions
   readonly #rights: Rights
-  readonly #pending: Pending[] = []
+  /** By xid, the oldest first: ClickHouse Keeper may answer a read after a later write. */
+  readonly #pending = new Map<number, Pending>()
   #socket: Socket | undefined
   #isConnected = false
   #isStopped = false
@@ -98,11 +103,9 @@ export class KeeperClient {
   #failures = 0
   /** The clients of many nodes begin with different servers. */
   #server: number
-  /** When the last request or ping that was answered had been sent. */
+  /** When the last beat that was answered had been sent. */
   #aliveMs = Number.NEGATIVE_INFINITY
-  /** When each ping without an answer was sent. */
-  readonly #pings: number[] = []
-  #pinger: NodeJS.Timeout | undefined
+  #beats: NodeJS.Timeout | undefined
   #retry: NodeJS.Timeout | undefined
 
   constructor(options: KeeperOptions) {
@@ -121,11 +124,16 @@ export class KeeperClient {
 
   /**
    * True while Keeper cannot have ended the session: for two thirds of its time after the sending
-   * of the last thing that was answered. So no other node takes this one for dead while it
+   * of the last beat that was answered. So no other node takes this one for dead while it
    * acknowledges.
    */
   isAlive(): boolean {
     return this.#isConnected && monotonicMs() - this.#aliveMs < (this.#sessionMs * 2) / 3
+  }
+
+  /** True while requests are sent, whoever answers them. */
+  get isConnected(): boolean {
+    return this.#isConnected
   }
 
   /** Makes all of the writes or none. Rejects with KeeperRefused or KeeperLost. */
@@ -174,12 +182,12 @@ export class KeeperClient {
     const socket = this.#socket
     if (!this.#isConnected || socket === undefined)
       return Promise.reject(new Unavailable('keeper_unreachable', 'Keeper: there is no connection'))
-    if (this.#pending.length >= PENDING_MAX)
+    if (this.#pending.size >= PENDING_MAX)
       return Promise.reject(new Unavailable('keeper_busy', `Keeper: ${PENDING_MAX} requests await an answer`))
     this.#next = (this.#next + 1) & 0x7fff_ffff
     const xid = this.#next
     return new Promise((resolve, reject) => {
-      this.#pending.push({ what: operation, sentMs: monotonicMs(), resolve, reject })
+      this.#pending.set(xid, { what: operation, sentMs: monotonicMs(), resolve, reject })
       socket.write(write(new JuteWriter().int(xid).int(OPERATION[operation])).frame())
     })
   }
@@ -191,7 +199,7 @@ export class KeeperClient {
     const socket = tls === undefined ? connectPlain(server) : connectTls({ ...tls, ...server })
     this.#socket = socket
     socket.setNoDelay(true)
-    // A server that stands still neither answers nor closes.
+    // A server that stands still neither answers nor closes. After the welcome, beats tell it.
     socket.setTimeout((this.#options.sessionMs * 2) / 3, () => socket.destroy())
     socket.on('error', () => {}) // 'close' follows
     socket.on('close', () => this.#closed(socket))
@@ -229,15 +237,15 @@ export class KeeperClient {
     const error = reader.int()
     if (zxid > this.#lastZxid) this.#lastZxid = zxid
     if (xid === XID.notification) this.#notified(reader)
-    else if (xid === XID.ping) this.#lives(this.#pings.shift())
-    else if (xid !== XID.auth) this.#answered(zxid, error, reader)
+    else if (xid !== XID.auth) this.#answered(xid, zxid, error, reader)
     else if (error !== 0) socket.destroy()
   }
 
-  #answered(zxid: bigint, error: number, reader: JuteReader): void {
-    const pending = this.#pending.shift()
+  #answered(xid: number, zxid: bigint, error: number, reader: JuteReader): void {
+    const pending = this.#pending.get(xid)
     if (pending === undefined) throw new BrokenFrame('an answer without a question')
-    this.#lives(pending.sentMs)
+    if (isOfServer(error)) throw new BrokenFrame(`${pending.what}: error ${error}`)
+    this.#pending.delete(xid)
     if (error === 0) pending.resolve({ zxid, reader })
     else pending.reject(new KeeperRefused(error, pending.what))
   }
@@ -258,25 +266,35 @@ export class KeeperClient {
     this.#sessionMs = sessionMs
     this.#isConnected = true
     this.#failures = 0
-    this.#ping(socket)
-    socket.setTimeout((sessionMs * 2) / 3)
-    this.#pinger = setInterval(() => this.#ping(socket), sessionMs / 6)
+    socket.setTimeout(0)
+    void this.#beat(socket)
+    this.#beats = setInterval(() => void this.#beat(socket), sessionMs / 6)
     this.#options.onConnected(isNew)
   }
 
-  #ping(socket: Socket): void {
-    this.#pings.push(monotonicMs())
-    socket.write(new JuteWriter().int(XID.ping).int(OPERATION.ping).frame())
+  /**
+   * A write that changes nothing. A server answers pings alone, also while the others cannot hear
+   * it and end its sessions; a write is answered when most servers have it and know the session.
+   */
+  async #beat(socket: Socket): Promise<void> {
+    const sentMs = monotonicMs()
+    const [oldest] = this.#pending.values()
+    if (oldest !== undefined && sentMs - oldest.sentMs > (this.#sessionMs * 2) / 3) {
+      socket.destroy()
+      return
+    }
+    try {
+      await this.multi([{ kind: 'check', path: '/', version: ANY }])
+    } catch (error) {
+      if (!(error instanceof KeeperRefused)) return // lost; a refusal is a sign of life too
+    }
+    this.#aliveMs = Math.max(this.#aliveMs, sentMs)
   }
 
   #notified(reader: JuteReader): void {
     reader.int()
     reader.int()
     this.#options.onWatched(reader.text())
-  }
-
-  #lives(sentMs: number | undefined): void {
-    if (sentMs !== undefined && sentMs > this.#aliveMs) this.#aliveMs = sentMs
   }
 
   #closed(socket: Socket): void {
@@ -291,12 +309,18 @@ export class KeeperClient {
 
   /** Watches end with their connection: who gets the next one reads again what it watches. */
   #ended(error: Error): void {
-    clearInterval(this.#pinger)
+    clearInterval(this.#beats)
     this.#isConnected = false
     this.#socket = undefined
-    this.#pings.length = 0
-    for (const pending of this.#pending.splice(0)) pending.reject(error)
+    const lost = [...this.#pending.values()]
+    this.#pending.clear()
+    for (const { reject } of lost) reject(error)
   }
+}
+
+/** True where the server failed, or has no such session any more: the request may yet be made. */
+function isOfServer(error: number): boolean {
+  return (error < 0 && error > KEEPER_ERROR.ofRequests) || SESSION_ERRORS.has(error)
 }
 
 /** Cuts a stream of bytes into frames, without their lengths. Throws BrokenFrame. */
