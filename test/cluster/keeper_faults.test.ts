@@ -106,6 +106,78 @@ describe.skipIf(noZookeeper !== undefined)(`faults of ZooKeeper ${noZookeeper ??
     expect([one.fatal, two.fatal]).toEqual([[], []])
   })
 
+  test('a node that lost the answer to its registration holds nobody back', async () => {
+    const { port } = await startZookeeper()
+    let mode: 'pass' | 'stop' | 'lose' = 'pass'
+    const path = await framesProxy(port, {
+      async onRequest({ operation, frame, ask, cut }) {
+        if (mode === 'stop') return undefined
+        if (mode !== 'lose' || operation !== OPERATION.create) return frame
+        mode = 'pass'
+        cut()
+        await ask(frame)
+        return undefined
+      },
+    })
+    const [one, away] = [await nodeOf(port), await nodeOf(path.port)]
+    mode = 'stop'
+    await expect.poll(() => one.store.nodes.states()).toHaveLength(1)
+    mode = 'lose'
+    await expect.poll(() => away.store.isCurrent()).toBe(true)
+    expect(mode).toBe('pass')
+    await make(one.catalog, 'a')
+    expect(away.catalog.read.sources.find('a')).toBeDefined()
+    expect(await one.store.nodes.states()).toHaveLength(2)
+  })
+
+  test('a change that was on its way when its connection broke is not made later', async () => {
+    const { port } = await startZookeeper({ tickMs: 500 })
+    let armed = false
+    let late: (() => Promise<Buffer>) | undefined
+    let lateError = 0
+    const path = await framesProxy(port, {
+      async onRequest({ operation, frame, ask, cut }) {
+        // As ClickHouse Keeper: each connection has a session of its own.
+        if (operation === undefined) frame.fill(0, 20, 28)
+        if (!armed || operation !== OPERATION.multi || !frame.includes('/changes/')) return frame
+        if (late === undefined) {
+          late = () => ask(frame)
+          cut()
+          return undefined
+        }
+        armed = false
+        const answer = await late()
+        // The answer's header, then that of its first write, then the error of it.
+        lateError = answer.readInt32BE(29)
+        return frame
+      },
+    })
+    const { catalog, store } = await nodeOf(path.port, 5_000)
+    armed = true
+    const { source } = await make(catalog, 'a')
+    expect(catalog.read.sources.find('a')).toEqual(source)
+    expect(lateError).not.toBe(0)
+    await store.stop()
+  })
+
+  test('a change is answered although the connection breaks after it was made', async () => {
+    const { port } = await startZookeeper()
+    let armed = false
+    const path = await framesProxy(port, {
+      onRequest({ operation, frame, cut }) {
+        if (!armed || operation !== OPERATION.getChildren) return frame
+        armed = false
+        cut()
+        return undefined
+      },
+    })
+    const { catalog } = await nodeOf(path.port)
+    armed = true
+    await make(catalog, 'a')
+    expect(armed).toBe(false)
+    expect(catalog.read.sources.find('a')).toBeDefined()
+  })
+
   test('an error of the server itself leaves it unknown whether a change was made', async () => {
     const { port } = await startZookeeper()
     let failing = 0
@@ -152,5 +224,15 @@ describe.skipIf(noZookeeper !== undefined)(`faults of ZooKeeper ${noZookeeper ??
     isHeld = true
     const read = await Promise.all(['/a', '/b'].map(name => client.getData(name)))
     expect(read.map(({ data }) => data.toString())).toEqual(['/a', '/b'])
+  })
+
+  test('what is removed twice, or was never there, is removed', async () => {
+    const { port } = await startZookeeper()
+    const { store, catalog } = await nodeOf(port)
+    const { source } = await make(catalog, 'a')
+    const key = `source/${source.id}`
+    expect(store.entries).toEqual([])
+    expect(await store.apply({ puts: [], removes: [key, key, 'source/none'] })).toBe(true)
+    expect(catalog.read.sources.find('a')).toBeUndefined()
   })
 })

@@ -49,15 +49,22 @@ export class KeeperNodes {
   /** Takes a slot for the present session. Rejects with CannotRun where all are taken. */
   async register(version: number): Promise<void> {
     const session = this.#keeper.sessionId
+    await this.#keeper.sync(this.#path)
+    const states = await this.states()
+    // It is there where the answer to its creation was lost.
+    const ours = states.find(([, , owner]) => owner === session)?.[0]
+    this.#slot = ours ?? (await this.#makeSlot(new Set(states.map(([slot]) => slot)), version))
+    this.#session = session
+    if (ours !== undefined) await this.applied(version)
+  }
+
+  async #makeSlot(taken: ReadonlySet<number>, version: number): Promise<number> {
     const data = stateOf(version)
-    const taken = new Set((await this.#keeper.getChildren(this.#path)).map(Number))
     for (let slot = 0; slot < NODES_MAX; slot += 1) {
       if (taken.has(slot)) continue
       try {
         await this.#keeper.write({ kind: 'create', path: `${this.#path}/${slot}`, data, isEphemeral: true })
-        this.#session = session
-        this.#slot = slot
-        return
+        return slot
       } catch (error) {
         if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.nodeExists)) throw error
       }
@@ -102,13 +109,13 @@ export class KeeperNodes {
   }
 
   /** The live nodes by their slots. */
-  async states(isWatched = false): Promise<(readonly [slot: number, state: NodeState])[]> {
+  async states(isWatched = false): Promise<(readonly [slot: number, state: NodeState, session: bigint])[]> {
     const names = await this.#keeper.getChildren(this.#path, isWatched)
     const states = await Promise.all(
       names.map(async name => {
         try {
-          const { data } = await this.#keeper.getData(`${this.#path}/${name}`, isWatched)
-          return [[Number(name), JSON.parse(data.toString()) as NodeState] as const]
+          const { data, stat } = await this.#keeper.getData(`${this.#path}/${name}`, isWatched)
+          return [[Number(name), JSON.parse(data.toString()) as NodeState, stat.ephemeralOwner] as const]
         } catch (error) {
           if (error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode) return [] // it ended
           throw error

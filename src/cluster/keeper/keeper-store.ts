@@ -29,6 +29,8 @@ const CHANGE_BYTES_MAX = 1_000_000
 /** Reads that are sent together. */
 const READS_MAX = 500
 const CONNECT_MS_MAX = 30_000
+/** Connections that may break while the others apply one change. */
+const TRIES_MAX = 10
 const FORMAT = 1
 
 /** What all nodes must agree on, such as the number of shards. It never changes. */
@@ -157,11 +159,12 @@ class Store implements KeeperStore {
     const { root, layout } = this.#options
     await this.#makeParents(`${root}/nodes`)
     const first: Root = { format: FORMAT, version: 0, layout, zxidOffset: 0 }
-    await this.#unlessThere([
+    const catalog: Write[] = [
       { kind: 'create', path: this.#path, data: json(first) },
       { kind: 'create', path: `${this.#path}/documents`, data: json(null) },
       { kind: 'create', path: `${this.#path}/changes`, data: json(null) },
-    ])
+    ]
+    await this.#unlessRefused(catalog, KEEPER_ERROR.nodeExists)
     // From here on each change waits for this node.
     await this.nodes.register(0)
     const { root: before } = await this.#readRoot()
@@ -191,22 +194,37 @@ class Store implements KeeperStore {
       if (!(error instanceof KeeperLost)) throw error
       if (!(await this.#wasMade(version, by))) return false
     }
-    await this.#followInTurn()
-    await this.nodes.allApplied(this.#version)
+    await this.#everywhere(version)
     return true
+  }
+
+  /** Resolves when every live node has applied the version, over connections that break meanwhile. */
+  async #everywhere(version: number): Promise<void> {
+    for (let tries = 1; ; tries += 1) {
+      await this.#isConnected(CONNECT_MS_MAX)
+      try {
+        if (tries > 1) await this.keeper.sync(this.#path)
+        await this.#followInTurn()
+        await this.nodes.allApplied(version)
+        return
+      } catch (error) {
+        const isOfConnection = error instanceof Unavailable && error.code.startsWith('keeper_')
+        if (!isOfConnection || tries === TRIES_MAX) throw error
+      }
+    }
   }
 
   /** Throws Unavailable where Keeper could not take the change as one. */
   #writesOf(change: Change, version: number, by: string): Write[] {
     // The last of several puts counts, and a put counts more than a remove, as in memory.
     const puts = new Map(change.puts.map(entry => [entry[0], entry]))
-    const removes = change.removes.filter(key => !puts.has(key))
+    // Keeper refuses to delete what is not there.
+    const removes = [...new Set(change.removes)].filter(key => this.#keys.has(key) && !puts.has(key))
     const sealed = [...puts.values()].map(entry => sealEntry(entry, this.#options.secretKey))
-    const root: Root = { format: FORMAT, version, layout: this.#options.layout, zxidOffset: this.zxidOffset }
     const kept: KeptChange = { by, puts: sealed, removes }
     const forgotten = version - CHANGES_KEPT
     const writes: Write[] = [
-      { kind: 'setData', path: this.#path, data: json(root), version: this.#rootVersion },
+      this.#rootWrite(version),
       { kind: 'create', path: this.#changePath(version), data: json(kept) },
       ...sealed.map(([key, value]): Write => {
         const kind = this.#keys.has(key) ? 'setData' : 'create'
@@ -227,10 +245,18 @@ class Store implements KeeperStore {
     return writes
   }
 
+  /** Makes the catalog have the version, where nobody has changed it meanwhile. */
+  #rootWrite(version: number): Write {
+    const root: Root = { format: FORMAT, version, layout: this.#options.layout, zxidOffset: this.zxidOffset }
+    return { kind: 'setData', path: this.#path, data: json(root), version: this.#rootVersion }
+  }
+
   /** After a lost connection: whether the change to `version` is the one that this node sent. */
   async #wasMade(version: number, by: string): Promise<boolean> {
     await this.#isConnected(CONNECT_MS_MAX)
-    await this.keeper.sync(this.#path)
+    // The change may still be on its way, in a session that has not ended. This write takes the
+    // root from it, so that it is made before or never.
+    await this.#unlessRefused([this.#rootWrite(this.#version)], KEEPER_ERROR.badVersion)
     await this.#followInTurn()
     if (this.#version < version) return false
     return (await this.#readChange(version)).by === by
@@ -356,7 +382,7 @@ class Store implements KeeperStore {
     try {
       await new Promise<void>((resolve, reject) => {
         this.#connected = resolve
-        if (this.keeper.isAlive()) resolve()
+        if (this.keeper.isConnected) resolve()
         const { servers } = this.#options.keeper
         const where = servers.map(({ host, port }) => `${host}:${port}`).join(', ')
         const failed = () =>
@@ -370,17 +396,21 @@ class Store implements KeeperStore {
 
   async #makeParents(path: string): Promise<void> {
     const names = path.split('/').slice(1)
-    for (const index of names.keys())
-      await this.#unlessThere([
-        { kind: 'create', path: `/${names.slice(0, index + 1).join('/')}`, data: json(null) },
-      ])
+    for (const index of names.keys()) {
+      const write: Write = {
+        kind: 'create',
+        path: `/${names.slice(0, index + 1).join('/')}`,
+        data: json(null),
+      }
+      await this.#unlessRefused([write], KEEPER_ERROR.nodeExists)
+    }
   }
 
-  async #unlessThere(writes: readonly Write[]): Promise<void> {
+  async #unlessRefused(writes: readonly Write[], as: number): Promise<void> {
     try {
       await this.keeper.multi(writes)
     } catch (error) {
-      if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.nodeExists)) throw error
+      if (!(error instanceof KeeperRefused && error.error === as)) throw error
     }
   }
 
