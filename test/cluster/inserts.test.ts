@@ -14,6 +14,7 @@ import { deleteSchema, type PoolSchema } from '../../src/format/schema.ts'
 import { makeBatch } from '../util/make-batch.ts'
 import { randomFrom } from '../util/random.ts'
 import { type Clickhouse, noClickhouse, startClickhouse } from './clickhouse-18.ts'
+import { standStill } from './stoppable-proxy.ts'
 import { noZookeeper, startZookeeper, type Zookeeper } from './zookeeper.ts'
 
 const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
@@ -139,7 +140,7 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
       for (let turn = 0; turn < 4; turn += 1) expect(await counted()).toBe(50)
       const [first, second] = servers
       // One stands still, without closing what it has open.
-      first!.child.kill('SIGSTOP')
+      await standStill(first!.child)
       for (let turn = 0; turn < 2; turn += 1) expect(await counted()).toBe(50)
       await second!.kill()
       const refused = expect.objectContaining({ name: 'Unavailable', code: 'cluster_not_synced' })

@@ -10,7 +10,7 @@ import { KeeperClient } from '../../src/cluster/keeper/keeper-client.ts'
 import { openKeeperStore } from '../../src/cluster/keeper/keeper-store.ts'
 import { created, makeFolder } from '../catalog/folder.ts'
 import { framesProxy } from './frames-proxy.ts'
-import { stoppableProxy } from './stoppable-proxy.ts'
+import { standStill, stoppableProxy } from './stoppable-proxy.ts'
 import { noZookeeper, startEnsemble, startZookeeper } from './zookeeper.ts'
 
 const SESSION_MS = 3_000
@@ -64,7 +64,7 @@ describe.skipIf(noZookeeper !== undefined)(`faults of ZooKeeper ${noZookeeper ??
     const session = client.sessionId
     await client.write({ kind: 'create', path: '/e', data: NOTHING, isEphemeral: true })
     const stopped = servers[used]!
-    stopped.child.kill('SIGSTOP')
+    await standStill(stopped.child)
     const write = client.write({ kind: 'setData', path: '/e', data: NOTHING })
     await expect(write).rejects.toThrow(expect.objectContaining({ code: 'keeper_lost' }))
     expect(client.isAlive()).toBe(false)
@@ -93,7 +93,7 @@ describe.skipIf(noZookeeper !== undefined)(`faults of ZooKeeper ${noZookeeper ??
   test('the leader stands still: a change is made once, and all nodes go on', async () => {
     const servers = await startEnsemble({})
     const [one, two] = [await nodeOf(servers[0]!.port, 10_000), await nodeOf(servers[2]!.port, 10_000)]
-    servers[1]!.child.kill('SIGSTOP')
+    await standStill(servers[1]!.child)
     const outcome = await make(one.catalog, 'a').catch((error: Error) => error)
     await expect
       .poll(() => make(two.catalog, 'b').catch(() => two.catalog.read.sources.find('b')))

@@ -1,7 +1,9 @@
 /** A connection that can be made to stand still, as behind a network that drops packets. */
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
+import { readdirSync, readFileSync } from 'node:fs'
 import { connect, createServer, type Socket } from 'node:net'
-import { onTestFinished } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 
 /** Passes bytes on until it is stopped; then connections stay open and nothing passes. */
 export async function stoppableProxy(to: number) {
@@ -40,4 +42,14 @@ export async function stoppableProxy(to: number) {
       sockets.clear()
     },
   }
+}
+
+/** Stops a process as a busy machine does. Resolves when none of its threads runs. */
+export async function standStill({ pid }: ChildProcess): Promise<void> {
+  process.kill(pid!, 'SIGSTOP')
+  const isStopped = () =>
+    readdirSync(`/proc/${pid}/task`).every(task =>
+      / T /.test(readFileSync(`/proc/${pid}/task/${task}/stat`, 'utf8').replace(/^.*\)/, '')),
+    )
+  await expect.poll(isStopped, { interval: 5 }).toBe(true)
 }

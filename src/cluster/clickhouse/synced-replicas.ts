@@ -3,8 +3,8 @@
  * the query began.
  *
  *   W-8  A replica is asked only after it fetched what the log of its table had. One that cannot
- *        say so in time is left for another one. Where a shard has none, the query is refused: never
- *        a short count.
+ *        say so in time is left for another one. Where a shard has none, the query is refused:
+ *        never a short count.
  */
 import { ClickHouseError } from '../../query/clickhouse/http.ts'
 import { must } from '../../util/assert.ts'

@@ -198,7 +198,7 @@ class Store implements KeeperStore {
     return true
   }
 
-  /** Resolves when every live node has applied the version, over connections that break meanwhile. */
+  /** Resolves when every live node has applied the version, whatever breaks meanwhile. */
   async #everywhere(version: number): Promise<void> {
     for (let tries = 1; ; tries += 1) {
       await this.#isConnected(CONNECT_MS_MAX)
