@@ -29,12 +29,14 @@ export function manifestName(id: string): string {
   return `${BACKUPS}${id}.json`
 }
 
+/** NaN where it is no id. */
+function timeOfId(id: string): number {
+  return Date.parse(id.replace(/^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z$/, '$1-$2-$3T$4:$5:$6.$7Z'))
+}
+
 /** An id above `last`, also where the clock was set back. */
 export function newId(nowMs: number, last: string | undefined): string {
-  const lastMs =
-    last === undefined
-      ? 0
-      : Date.parse(last.replace(/^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)(\d{3})Z$/, '$1-$2-$3T$4:$5:$6.$7Z'))
+  const lastMs = last === undefined ? 0 : timeOfId(last)
   return new Date(Math.max(nowMs, lastMs + 1)).toISOString().replace(/[-:.]/g, '')
 }
 
@@ -43,7 +45,7 @@ export async function listBackups(client: S3Client): Promise<BackupId[]> {
   const { objects } = await client.list(BACKUPS)
   return objects
     .map(({ name, bytes }) => ({ id: /^backups\/(\d{8}T\d{9}Z)\.json$/.exec(name)?.[1] ?? '', bytes }))
-    .filter(({ id }) => id !== '')
+    .filter(({ id }) => !Number.isNaN(timeOfId(id)))
     .sort((a, b) => (a.id < b.id ? -1 : 1))
 }
 
@@ -68,10 +70,15 @@ export async function* readObject(client: S3Client, name: string, bytes: number)
   }
 }
 
+/** True for a name that Weir gives. Another one could lead out of the prefix by its dots. */
+export function isObjectName(name: string): boolean {
+  return /^objects\/[\da-f]{64}$/.test(name)
+}
+
 /** Objects and their bytes. */
 export async function listObjects(client: S3Client): Promise<Map<string, number>> {
   const { objects } = await client.list(OBJECTS)
-  return new Map(objects.map(({ name, bytes }) => [name, bytes]))
+  return new Map(objects.filter(({ name }) => isObjectName(name)).map(({ name, bytes }) => [name, bytes]))
 }
 
 /** Does the work for each item, a few at once. The first error ends it, after those that run. */

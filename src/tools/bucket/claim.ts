@@ -5,8 +5,8 @@
  *
  * Whoever comes writes its claim and then lists all claims. Of two that come at once both see the
  * other one, and both go. A claim that was not renewed for CLAIM_DEAD_MS, by the bucket's own
- * clock, is of a backup that died. One that only slept finds its claim gone, or another one beside
- * it, before it names a backup or removes an object.
+ * clock, is of a backup that died. One that only slept finds its claim gone, renewed too late, or
+ * another one beside it, before it names a backup or removes an object.
  */
 import { randomBytes } from 'node:crypto'
 import { monotonicMs, wallMs } from '../../util/clock.ts'
@@ -24,25 +24,32 @@ export class Claim {
   readonly #name: string
   readonly #timer: NodeJS.Timeout
   #renewed: Promise<unknown> = Promise.resolve()
+  /** When it was last renewed in time, by the bucket's clock. */
+  #aliveMs: number
   #lookedMs = { wall: Number.NEGATIVE_INFINITY, monotonic: 0 }
 
-  private constructor(client: S3Client, name: string) {
+  private constructor(client: S3Client, name: string, aliveMs: number) {
     this.#client = client
     this.#name = name
+    this.#aliveMs = aliveMs
     this.#timer = setInterval(() => {
       // Where this fails for long, the next look finds that the claim is dead.
       this.#renewed = client
         .brief()
         .put(name, NOTHING)
-        .catch(() => undefined)
+        .then(
+          nowMs => {
+            if (!this.#isLate(nowMs)) this.#aliveMs = nowMs
+          },
+          () => undefined,
+        )
     }, RENEW_MS)
   }
 
   /** @throws Unavailable `bucket_in_use`: another backup works there */
   static async make(client: S3Client): Promise<Claim> {
     const name = `${CLAIMS}${randomBytes(8).toString('hex')}`
-    await client.put(name, NOTHING)
-    const claim = new Claim(client, name)
+    const claim = new Claim(client, name, await client.put(name, NOTHING))
     try {
       await claim.check()
       return claim
@@ -50,6 +57,11 @@ export class Claim {
       await claim.end()
       throw error
     }
+  }
+
+  /** A renewal after the claim's death brings back its object, and not the claim. */
+  #isLate(changedMs: number): boolean {
+    return changedMs - this.#aliveMs > CLAIM_DEAD_MS
   }
 
   /** Called before each step that another backup must not see. @throws as `make` */
@@ -63,7 +75,7 @@ export class Claim {
     const { objects, nowMs } = await this.#client.list(CLAIMS)
     const ageOf = (changedMs: number) => nowMs - changedMs
     for (const { name, changedMs } of objects) {
-      if (name === this.#name) continue
+      if (name === this.#name || !/^working\/[\da-f]{16}$/.test(name)) continue
       // An age that cannot be read is of a claim that lives.
       if (!(ageOf(changedMs) > CLAIM_DEAD_MS))
         throw new Unavailable(
@@ -73,7 +85,7 @@ export class Claim {
       await this.#client.remove(name)
     }
     const own = objects.find(({ name }) => name === this.#name)
-    if (own === undefined || ageOf(own.changedMs) > CLAIM_DEAD_MS)
+    if (own === undefined || ageOf(own.changedMs) > CLAIM_DEAD_MS || this.#isLate(own.changedMs))
       throw new Unavailable(
         'bucket_in_use',
         `${this.#client.url}: the backup lost its place, because it could not renew it: try again`,

@@ -5,11 +5,10 @@
  * Manifests go first, so an interrupted removal leaves objects and no backup that lacks one. The
  * caller holds the claim, so no other backup counts on an object that goes.
  */
-import { Unavailable } from '../../util/errors.ts'
 import type { BackupId } from './bucket-folder.ts'
 import {
   forEachAtOnce,
-  listBackups,
+  isObjectName,
   listObjects,
   manifestName,
   OBJECTS,
@@ -29,22 +28,19 @@ export interface Removed {
 /**
  * Keeps the last `keep` complete backups and what is newer than them. An incomplete backup does not
  * count: damage would push the last good one out.
- * @param last the backup that was just made, which must be in the list
+ * @param backups all of them, the oldest first
  * @throws Damaged or CannotRun a manifest that is kept cannot be read: no object was removed
  */
 export async function removeOld(
   client: S3Client,
   claim: Claim,
   keep: number,
-  last: string,
+  backups: readonly BackupId[],
 ): Promise<Removed> {
   const kept = new Set<string>()
   const old: BackupId[] = []
   let complete = 0
-  const backups = (await listBackups(client)).reverse()
-  if (backups[0]?.id !== last)
-    throw new Unavailable('bucket_failed', `${client.url} does not list the backup that was just made`)
-  for (const backup of backups) {
+  for (const backup of backups.toReversed()) {
     if (complete === keep) {
       old.push(backup)
       continue
@@ -60,7 +56,7 @@ export async function removeOld(
   await forEachAtOnce(old, ({ id }) => remove(manifestName(id)))
   const objects = [...(await listObjects(client))].filter(([name]) => !kept.has(name))
   await forEachAtOnce(objects, ([name]) => remove(name))
-  const uploads = await client.uploads(OBJECTS)
+  const uploads = (await client.uploads(OBJECTS)).filter(({ name }) => isObjectName(name))
   await forEachAtOnce(uploads, async ({ name, uploadId }) => {
     await claim.check()
     await client.cancelUpload(name, uploadId)

@@ -9,6 +9,7 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { AwsV4Signer } from 'aws4fetch'
+import { wallMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { MiB } from '../../util/limits.ts'
 import { unreachableServer } from '../running-server.ts'
@@ -25,11 +26,16 @@ const REQUEST_MS_MAX = 60_000
 /** Tries of one request. The waits between them take up to 15 s together. */
 const TRIES_MAX = 5
 const FIRST_WAIT_MS = 1_000
+/** Time in which tries begin. A machine that slept must look first whether its claim died. */
+const TRIES_MS_MAX = 3 * 60_000
+/** Answers of one list: 10M names. */
+const PAGES_MAX = 10_000
 
 interface ClientOptions {
   readonly requestMs?: number
   readonly firstWaitMs?: number
   readonly tries?: number
+  readonly pagesMax?: number
   /** Ends requests and waits. */
   readonly signal?: AbortSignal
 }
@@ -84,8 +90,9 @@ export class S3Client {
     return new S3Client(this.#address, { requestMs: 3_000, tries: 1 })
   }
 
-  async put(name: string, body: Uint8Array): Promise<void> {
-    await this.#ask('PUT', { name, body })
+  /** Returns the time of the bucket's clock. */
+  async put(name: string, body: Uint8Array): Promise<number> {
+    return timeOf((await this.#ask('PUT', { name, body }))!)
   }
 
   /** The bytes of an object; undefined where there is none. */
@@ -108,27 +115,24 @@ export class S3Client {
   async list(begin: string): Promise<{ readonly objects: Listed[]; readonly nowMs: number }> {
     const objects: Listed[] = []
     let token: string | undefined
-    let nowMs = Number.NaN
-    do {
+    const { pagesMax = PAGES_MAX } = this.#options
+    for (let page = 0; page < pagesMax; page++) {
       const more = token === undefined ? {} : { 'continuation-token': token }
       const query = { 'list-type': '2', prefix: this.#address.prefix + begin, ...more }
-      const { body, headers } = (await this.#ask('GET', { query }))!
-      const xml = body.toString()
-      nowMs = Date.parse(headers.get('date') ?? '')
+      const answered = (await this.#ask('GET', { query }))!
+      const xml = answered.body.toString()
+      // What is no list would be taken for an empty one.
+      if (!xml.includes('</ListBucketResult>')) break
       for (const one of xml.split('<Contents>').slice(1)) objects.push(this.#listed(one))
-      token = this.#nextToken(xml)
-    } while (token !== undefined)
-    return { objects, nowMs }
+      if (textOf(xml, 'IsTruncated') !== 'true') return { objects, nowMs: timeOf(answered) }
+      token = textOf(xml, 'NextContinuationToken')
+      if (token === undefined) break
+    }
+    throw this.#odd()
   }
 
-  /** What is no list must not look like an empty one: retention removes what no manifest names. */
-  #nextToken(xml: string): string | undefined {
-    const hasMore = textOf(xml, 'IsTruncated')
-    const token = textOf(xml, 'NextContinuationToken')
-    if (hasMore === 'false') return undefined
-    if (hasMore !== 'true' || token === undefined)
-      throw new Unavailable('bucket_failed', `${this.url}: the answer is no list of objects: is this S3?`)
-    return token
+  #odd(): Unavailable {
+    return new Unavailable('bucket_failed', `${this.url}: the answer is not one of S3: check the endpoint`)
   }
 
   #listed(xml: string): Listed {
@@ -142,7 +146,9 @@ export class S3Client {
   /** Begins an object of several parts. Nobody sees it before its end. */
   async beginUpload(name: string): Promise<string> {
     const { body } = (await this.#ask('POST', { name, query: { uploads: '' } }))!
-    return textOf(body.toString(), 'UploadId') ?? ''
+    const uploadId = textOf(body.toString(), 'UploadId')
+    if (uploadId === undefined) throw this.#odd()
+    return uploadId
   }
 
   /** @param part from 1 @returns the tag that the end needs */
@@ -170,21 +176,24 @@ export class S3Client {
     const query = { uploads: '', prefix: this.#address.prefix + begin }
     const answered = await this.#ask('GET', { query }, 'NotImplemented')
     const xml = answered?.body.toString() ?? ''
-    const each = xml.split('<Upload>').slice(1)
-    return each.map(one => ({
-      name: (textOf(one, 'Key') ?? '').slice(this.#address.prefix.length),
-      uploadId: textOf(one, 'UploadId') ?? '',
-    }))
+    return xml
+      .split('<Upload>')
+      .slice(1)
+      .map(one => ({
+        name: (textOf(one, 'Key') ?? '').slice(this.#address.prefix.length),
+        uploadId: textOf(one, 'UploadId') ?? '',
+      }))
   }
 
   /** @param missing the error of the server that is an answer: undefined */
   async #ask(method: string, asked: Asked, missing?: string): Promise<Answered | undefined> {
     const { tries = TRIES_MAX, firstWaitMs = FIRST_WAIT_MS, signal } = this.#options
+    const begunMs = wallMs()
     for (let tried = 1; ; tried++) {
       const answered = await this.#try(method, asked, missing)
       if (answered === 'missing') return undefined
       if ('body' in answered) return answered
-      if (!answered.isRetryable || tried === tries) {
+      if (!answered.isRetryable || tried === tries || wallMs() - begunMs > TRIES_MS_MAX) {
         const times = tried === 1 ? '' : `, ${tried} times`
         throw new Unavailable(answered.code, `${this.url}: ${answered.why}${times}`)
       }
@@ -297,8 +306,13 @@ function failureOf(status: number, given: string): Failure {
   if (OTHER_BYTES.test(name)) return failure('bucket_checksum', 'other bytes arrived than were sent', true)
   if (status === 401 || status === 403) return failure('bucket_denied', 'the credentials lack a permission')
   if (status === 503 || status === 429) return failure('bucket_busy', 'it asks to send less', true)
-  const isRetryable = (status >= 500 && status !== 501) || status === 408 || name === 'RequestTimeout'
+  const isRetryable =
+    status < 300 || (status >= 500 && status !== 501) || status === 408 || name === 'RequestTimeout'
   return failure('bucket_failed', 'the request failed', isRetryable)
+}
+
+function timeOf({ headers }: Answered): number {
+  return Date.parse(headers.get('date') ?? '')
 }
 
 /** The text of the first element of this name. */

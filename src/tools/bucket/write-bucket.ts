@@ -34,6 +34,7 @@ import {
 } from '../backup/write-backup.ts'
 import { readBucketAddress } from './bucket-address.ts'
 import {
+  type BackupId,
   forEachAtOnce,
   listBackups,
   listObjects,
@@ -128,10 +129,9 @@ export async function writeBucketBackup(
     const manifest = await sendAll(writing, createdAtMs)
     control.onProgress({ phase: 'sync', bytesDone: 0, bytesTotal: 0 })
     await findAll(client, manifest)
-    await claim.check()
     const id = newId(createdAtMs, last?.id)
-    await client.put(manifestName(id), encodeManifest(manifest))
-    const removal = await removeOldOnes(client, claim, target.keep, id)
+    const backups = await nameBackup(client, claim, id, manifest)
+    const removal = await removeOldOnes(client, claim, target.keep, backups)
     return { ...summaryOfManifest(manifest), id, sent: writing.sent, ...removal }
   } catch (error) {
     throw asUnavailable(error)
@@ -157,10 +157,45 @@ function keyOf(pool: string, segment: number, crc: number | null): string {
   return `${pool}/${segment}/${crc}`
 }
 
-async function removeOldOnes(client: S3Client, claim: Claim, keep: number | undefined, last: string) {
+/**
+ * Writes the manifest. Takes it back where the claim was lost meanwhile: its objects may be gone.
+ * Returns all backups, oldest first.
+ */
+async function nameBackup(
+  client: S3Client,
+  claim: Claim,
+  id: string,
+  manifest: BucketManifest,
+): Promise<BackupId[]> {
+  const name = manifestName(id)
+  const json = encodeManifest(manifest)
+  await claim.check()
+  try {
+    await client.put(name, json)
+    await claim.check()
+    const backups = await listBackups(client)
+    const own = backups.at(-1)
+    if (own?.id !== id || own.bytes !== json.byteLength)
+      throw new Unavailable('bucket_checksum', `${client.url}: the list does not show the new backup ${id}`)
+    return backups
+  } catch (error) {
+    await client
+      .brief()
+      .remove(name)
+      .catch(() => undefined)
+    throw error
+  }
+}
+
+async function removeOldOnes(
+  client: S3Client,
+  claim: Claim,
+  keep: number | undefined,
+  backups: readonly BackupId[],
+) {
   if (keep === undefined) return {}
   try {
-    return { removed: await removeOld(client, claim, keep, last) }
+    return { removed: await removeOld(client, claim, keep, backups) }
   } catch (error) {
     return { notRemoved: (error as Error).message }
   }
@@ -277,7 +312,7 @@ async function sendBytes(writing: Writing, bytes: Uint8Array): Promise<Part> {
 }
 
 /** Sends an object that the bucket lacks, or has in another length. */
-async function sendOnce(writing: Writing, part: Part, send: () => Promise<void>): Promise<void> {
+async function sendOnce(writing: Writing, part: Part, send: () => Promise<unknown>): Promise<void> {
   const name = objectName(part)
   if (writing.objects.get(name) === part.bytes) return
   await writing.control.throttle.take(0)

@@ -23,9 +23,11 @@ export interface FakeRequest {
  *   flip       a byte of the answer differs
  *   page       a page of a proxy with status 200 comes in place of the answer
  *   keep half  the server stores half of the body, and says that it has all
+ *   text       the body of an answer that says that all went well
  */
 export type Fault =
   | { readonly status: number; readonly code: string }
+  | { readonly text: string }
   | 'break'
   | 'break after'
   | 'hang'
@@ -118,9 +120,11 @@ export class FakeS3 {
     if (fault === 'break') return void request.socket.destroy()
     response.setHeader('date', new Date(this.#nowMs()).toUTCString())
     const signed = request.headers['x-amz-content-sha256']
-    const error =
+    const error: Answer | undefined =
       typeof fault === 'object'
-        ? fault
+        ? 'text' in fault
+          ? { status: 200, body: fault.text }
+          : fault
         : !BUCKETS.includes(bucket ?? '')
           ? { status: 404, code: 'NoSuchBucket' }
           : !KEYS.some(key => request.headers.authorization?.includes(key))
@@ -180,7 +184,7 @@ export class FakeS3 {
       return `<Contents><Key>${name}</Key><LastModified>${new Date(changedMs).toISOString()}</LastModified><Size>${bytes.byteLength}</Size></Contents>`
     })
     const next = more ? `<NextContinuationToken>${page.at(-1)}</NextContinuationToken>` : ''
-    return `<R><IsTruncated>${more}</IsTruncated>${next}${objects.join('')}</R>`
+    return `<ListBucketResult><IsTruncated>${more}</IsTruncated>${next}${objects.join('')}</ListBucketResult>`
   }
 }
 

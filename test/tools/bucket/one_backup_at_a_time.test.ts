@@ -5,7 +5,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { readBucketAddress } from '../../../src/tools/bucket/bucket-address.ts'
 import { CLAIM_DEAD_MS, Claim } from '../../../src/tools/bucket/claim.ts'
 import { S3Client } from '../../../src/tools/bucket/s3-client.ts'
@@ -90,6 +90,56 @@ test('a backup that lost its claim on the way names no backup', async () => {
   })
   expect([code, err]).toEqual([2, expect.stringContaining('the backup lost its place')])
   expect(fake.names('weir/backups/')).toEqual([])
+})
+
+test('a renewal that comes after a sleep brings no claim back', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const slept = await Claim.make(client())
+  fake.aheadMs = CLAIM_DEAD_MS + 5_000
+  const other = await Claim.make(client())
+  await other.end()
+  expect(fake.names('weir/working/')).toEqual([])
+  vi.advanceTimersByTime(60_000)
+  await vi.waitUntil(() => fake.names('weir/working/').length === 1)
+  const now = Date.now
+  Date.now = () => now() + CLAIM_DEAD_MS
+  try {
+    await expect(slept.check()).rejects.toThrow('the backup lost its place')
+  } finally {
+    Date.now = now
+    await slept.end()
+  }
+})
+
+test('a machine that sleeps while it sends the manifest names no backup', async () => {
+  const now = Date.now
+  fake.fault = ({ what, name }) => {
+    if (what !== 'PUT' || !name.includes('/backups/')) return undefined
+    for (const one of fake.names('weir/working/')) fake.objects.delete(one)
+    Date.now = () => now() + CLAIM_DEAD_MS
+    return undefined
+  }
+  const { code, err } = await backUp().finally(() => {
+    Date.now = now
+  })
+  expect([code, err]).toEqual([2, expect.stringContaining('the backup lost its place')])
+  expect(fake.names('weir/backups/')).toEqual([])
+})
+
+test('a request is not tried again after a sleep: its claim may be dead', async () => {
+  const now = Date.now
+  fake.fault = () => {
+    Date.now = () => now() + CLAIM_DEAD_MS
+    return 'break'
+  }
+  const removal = client().remove('objects/x')
+  await expect(removal)
+    .rejects.toMatchObject({ code: 'bucket_unreachable' })
+    .finally(() => {
+      Date.now = now
+    })
+  expect(fake.requests.length).toBe(1)
 })
 
 /** Kills a backup at the first request of this kind. */
