@@ -352,19 +352,19 @@ async function sendLarge(writing: Writing, file: string, part: Part): Promise<vo
 async function* readParts({ control }: Writing, file: string): AsyncGenerator<Uint8Array> {
   const opened = disk.open(file, 'r')
   try {
-    for (let position = 0; ; ) {
-      const part = new Uint8Array(PART_BYTES)
+    const size = disk.size(file)
+    for (let position = 0; position < size; ) {
+      const part = new Uint8Array(Math.min(PART_BYTES, size - position))
       let filled = 0
-      while (filled < PART_BYTES) {
-        const chunk = part.subarray(filled, Math.min(PART_BYTES, filled + BACKUP_CHUNK_BYTES))
-        const read = disk.read(opened, chunk, position)
+      while (filled < part.byteLength) {
+        const read = disk.read(opened, part.subarray(filled, filled + BACKUP_CHUNK_BYTES), position)
         if (read === 0) break
         filled += read
         position += read
         await control.throttle.take(read)
       }
       if (filled > 0) yield part.subarray(0, filled)
-      if (filled < PART_BYTES) return
+      if (filled < part.byteLength) return
     }
   } finally {
     disk.close(opened)
