@@ -78,8 +78,9 @@ describe.each(REAL)('$command', ({ command, args }) => {
     expect((await weirAt(at, 'backups', BUCKET)).out.match(/ complete$/gm)?.length).toBe(2)
 
     const client = new S3Client(readBucketAddress(BUCKET, undefined, at.environment))
-    const left = await client.beginUpload('objects/left')
-    expect(await client.uploads('objects/')).toEqual([{ name: 'objects/left', uploadId: left }])
+    const name = `objects/${'0'.repeat(64)}`
+    const left = await client.beginUpload(name)
+    expect(await client.uploads('objects/')).toEqual([{ name, uploadId: left }])
     expect(await backUp()).toMatchObject({ code: 0 })
     expect(await client.uploads('objects/')).toEqual([])
     const nowhere = await weirAt(at, 'backups', 's3://no-such-bucket/x')
