@@ -11,8 +11,6 @@ import { must } from '../util/assert.ts'
 import { monotonicMs, wallMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
 import { TraceStages } from '../util/trace-stages.ts'
-import { countLiveRows } from './duckdb/live-rows.ts'
-import { duckdb } from './duckdb/write-statement.ts'
 import { type BadQuery, badQueryOf } from './expression/values.ts'
 import type { PlannedOutput } from './plan/answer-table.ts'
 import { countsAllRows, type Statement } from './plan/plan.ts'
@@ -108,17 +106,19 @@ async function answerIn<Query, Answer>(
       reader.verifyAgain()
     }
     const sql = sqlOf(statement)
-    const isCounted = countsAllRows(plan)
-    const done = isCounted
-      ? countRows(segments)
-      : await deps.engine.run(task, reader.applicationId, verify, reader.gone)
-    if (!isCounted) stages.end('SELECT', { ...SELECT, 'db.query.text': sql })
+    const rows = countsAllRows(plan) ? deps.engine.countLiveRows?.(segments) : undefined
+    const done =
+      rows !== undefined
+        ? countedRows(rows)
+        : await deps.engine.run(task, reader.applicationId, verify, reader.gone)
+    const { system } = deps.engine.dialect
+    if (rows === undefined) stages.end('SELECT', { ...SELECT, 'db.system.name': system, 'db.query.text': sql })
     reader.verifyAgain()
     deps.onQuery(monotonicMs() - beganMs)
     const answer = await reader.inTurn(() => plan.answer(done.rows))
-    const rows = done.rows.slice(0, plan.rowsShown)
+    const shown = done.rows.slice(0, plan.rowsShown)
     const outputs = plan.select.outputs.map(({ name, value }) => ({ name, kind: value.kind }))
-    const answered = { ...done, rows, answer, outputs, sql }
+    const answered = { ...done, rows: shown, answer, outputs, sql }
     // The costs tell of rows that the reader does not see.
     const seesAll = pools.every(({ policy }) => policy === null)
     return seesAll ? answered : { ...answered, recordsProcessed: 0, bytesProcessed: 0 }
@@ -131,7 +131,7 @@ async function answerIn<Query, Answer>(
 }
 
 /** In a trace. Every value of the caller is bound, so the text has none. */
-const SELECT = { 'db.system.name': 'duckdb', 'db.operation.name': 'SELECT' }
+const SELECT = { 'db.operation.name': 'SELECT' }
 
 /** The statement as it is shown: `rows` and `rows_1` are the pools' visible rows. */
 function sqlOf({ sql, commons }: Statement): string {
@@ -144,7 +144,7 @@ export async function planQuestion<Query, Answer>(
   pools: PoolsOfQuestion,
   query: Query,
   { applicationId, inTurn }: Pick<Reader, 'applicationId' | 'inTurn'>,
-  engine: Pick<QueryEngine, 'parse'>,
+  engine: Pick<QueryEngine, 'parse' | 'dialect'>,
 ): Promise<{ readonly plan: PlannedQuestion<Answer>; readonly statement: Statement } | BadQuery> {
   try {
     await question.prepare?.(query, inTurn)
@@ -156,7 +156,7 @@ export async function planQuestion<Query, Answer>(
       (view, context, others) => question.plan(view, query, context, others),
       inTurn,
     )
-    return { plan, statement: duckdb.write(plan) }
+    return { plan, statement: engine.dialect.write(plan) }
   } catch (error) {
     return badQueryOf(error)
   }
@@ -186,8 +186,7 @@ async function pinPools(
 }
 
 /** The number of live rows, from the manifest: no file is read, so no damage is found. */
-function countRows(segments: readonly QuerySegment[]): QueryDone {
-  const rows = countLiveRows(segments)
+function countedRows(rows: number): QueryDone {
   return {
     columns: ['value'],
     rows: [[String(rows)]],

@@ -8,7 +8,6 @@ import { COLUMN_TYPE, type ColumnType, type PoolSchema } from '../../src/format/
 import type { QuerySegment } from '../../src/index/index-types.ts'
 import { parseTexts } from '../../src/query/ask.ts'
 import { type EngineOptions, openQueryEngine } from '../../src/query/duckdb/engine-client.ts'
-import { duckdb } from '../../src/query/duckdb/write-statement.ts'
 import { queryColumns } from '../../src/query/expression/operand.ts'
 import { type BadQuery, badQueryOf } from '../../src/query/expression/values.ts'
 import { type CounterQuery, counter } from '../../src/query/plan/counter.ts'
@@ -19,6 +18,7 @@ import type { Askable } from '../../src/query/plan/question.ts'
 import { fileChecksum } from '../../src/util/crc32.ts'
 import { disk } from '../../src/util/disk.ts'
 import { quoteName, quoteText } from '../../src/util/sql.ts'
+import { ClusterTables } from '../cluster/cluster-tables.ts'
 
 /** TIMESTAMP as bigint microseconds, DATE as days, other types as JavaScript has them. */
 export type Cell = string | number | bigint | boolean | null
@@ -29,6 +29,8 @@ interface Asker {
   readonly fairKey?: string
   readonly policy?: RowPolicy | null
   readonly nowMs?: number
+  /** Absent: that of the store that is tested. */
+  readonly engine?: QueryEngine
 }
 
 let pools = 0
@@ -70,7 +72,9 @@ export class TestPool {
   readonly segmentFolder = join(this.root, 'segment')
   readonly temporaryFolder = join(this.root, 'tmp')
   #instance: DuckDBInstance | undefined
+  #local: QueryEngine | undefined
   #engine: QueryEngine | undefined
+  #cluster: ClusterTables | undefined
   #next = 1
 
   constructor() {
@@ -79,7 +83,7 @@ export class TestPool {
   }
 
   async open(options: Partial<EngineOptions> = {}): Promise<QueryEngine> {
-    this.#engine = await openQueryEngine({
+    this.#local = await openQueryEngine({
       segmentFolder: this.segmentFolder,
       temporaryFolder: this.temporaryFolder,
       threads: 2,
@@ -87,12 +91,25 @@ export class TestPool {
       ensureWhole: () => undefined,
       ...options,
     })
+    this.#engine = this.#local
+    if (process.env['WEIR_TEST_STORE'] === 'clickhouse') this.#engine = (await this.cluster()).engine
     return this.#engine
   }
 
   /** The engine, opened at the first use. */
   async engine(): Promise<QueryEngine> {
     return this.#engine ?? this.open()
+  }
+
+  /** DuckDB, whichever store is tested. */
+  get local(): QueryEngine {
+    return this.#local!
+  }
+
+  /** The same rows in a ClickHouse, which is started at the first use. */
+  async cluster(): Promise<ClusterTables> {
+    this.#cluster ??= await ClusterTables.start(this.#local!)
+    return this.#cluster
   }
 
   /** Writes the rows of `select`, which must name all columns. DuckDB counts them for `rows`. */
@@ -158,10 +175,10 @@ export class TestPool {
     schema: PoolSchema,
     query: Query,
     segments: readonly QuerySegment[],
-    { fairKey = 'APP1', policy = null, nowMs = 0 }: Asker = {},
+    { fairKey = 'APP1', policy = null, nowMs = 0, engine: asked }: Asker = {},
   ): Promise<Answer | BadQuery> {
     try {
-      const engine = await this.engine()
+      const engine = asked ?? (await this.engine())
       await question.prepare?.(query, async work => work())
       const planned = await planFor(
         [{ schema, policy }],
@@ -170,7 +187,7 @@ export class TestPool {
         nowMs,
         (view, context) => question.plan(view, query, context),
       )
-      const statement = duckdb.write(planned)
+      const statement = engine.dialect.write(planned)
       const task = {
         schema,
         segments: prune(schema, planned, segments),
@@ -185,7 +202,8 @@ export class TestPool {
   }
 
   async close(): Promise<void> {
-    await this.#engine?.stop()
+    await this.#cluster?.stop()
+    await this.#local?.stop()
     this.#instance?.closeSync()
     rmSync(this.root, { recursive: true, force: true })
   }

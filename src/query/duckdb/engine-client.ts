@@ -42,9 +42,11 @@ import {
   throwIfGone,
 } from './engine-lane.ts'
 import { type EngineCallee, LOST } from './engine-process.ts'
+import { countLiveRows } from './live-rows.ts'
 import { textParser } from './parse-texts.ts'
 import { Penalties } from './penalties.ts'
 import { segmentsOf } from './sent-segments.ts'
+import { duckdb } from './write-statement.ts'
 
 /** Part of the query process's memory that the penalty process has: both fit into P-7. */
 const PENALTY_MEMORY_SHARE = 1 / 2
@@ -88,6 +90,8 @@ export async function openQueryEngine(options: EngineOptions): Promise<QueryEngi
 
 /** An engine whose process is started by the first query, or by `warm`. */
 export class EngineClient implements QueryEngine {
+  readonly dialect = duckdb
+  readonly countLiveRows = countLiveRows
   readonly #options: EngineOptions
   readonly #queryMsMax: number
   readonly #waitingMax: number

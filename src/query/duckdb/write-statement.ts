@@ -8,6 +8,7 @@ import { rowsName } from './live-rows.ts'
 import { DuckdbWriter } from './write-expression.ts'
 
 export const duckdb: Dialect = {
+  system: 'duckdb',
   write(plan) {
     const writer: DuckdbWriter = new DuckdbWriter(select => selectSql(select, writer))
     const { select, visible, commons = [], others = [] } = plan

@@ -48,6 +48,8 @@ type WrittenPart = Pick<QueryPlan, 'select' | 'visible' | 'hasPositions' | 'comm
 
 /** The SQL of an engine. */
 export interface Dialect {
+  /** The engine's name in traces. */
+  readonly system: 'duckdb' | 'clickhouse'
   /** The statement of a plan. Throws Refused where it has more patterns than a query may have. */
   write(plan: WrittenPart): Statement
 }

@@ -4,7 +4,7 @@ import type { ColumnType, PoolSchema } from '../../format/schema.ts'
 import type { QuerySegment } from '../../index/index-types.ts'
 import type { Expression, SqlStatement } from '../expression/ast.ts'
 import type { BadQuery } from '../expression/values.ts'
-import type { Statement } from './plan.ts'
+import type { Dialect, Statement } from './plan.ts'
 
 /** Rows as the API prints them: strings or null. */
 export type PrintedRows = readonly (readonly (string | null)[])[]
@@ -78,8 +78,12 @@ export interface QueryDone {
   readonly durationMs: number
 }
 
-/** The query stage as the main thread sees it (duckdb/engine-client.ts). */
+/** The query stage as the main thread sees it (duckdb/engine-client.ts, clickhouse/engine.ts). */
 export interface QueryEngine {
+  /** What writes the statements that it runs. */
+  readonly dialect: Dialect
+  /** The number of live rows, where no query needs to run for it. */
+  readonly countLiveRows?: (segments: readonly QuerySegment[]) => number
   /**
    * Rejects with Unavailable (`queue_full`, `timeout`) or SegmentDamaged, or as `verify` throws.
    * @param fairKey the application

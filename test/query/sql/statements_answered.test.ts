@@ -132,13 +132,16 @@ const STATEMENTS: readonly string[] = [
   'SELECT plan IS NULL AS n, COUNT(*) FROM orders GROUP BY plan IS NULL',
 ]
 
-test('a range of a computed value is one that DuckDB sees, so that it joins by it', async () => {
-  const on = 'a.id + 1 BETWEEN b.id AND b.quantity'
-  const planned = await pools.plan(`SELECT COUNT(*) FROM orders a JOIN orders b ON ${on}`)
-  if ('badRequest' in planned) throw new Error(planned.badRequest)
-  expect(planned.statement.sql).toMatch(/ BETWEEN s2\."id" AND s2\."quantity"/)
-  expect(planned.statement.sql).not.toContain('lambda')
-})
+test.skipIf(process.env['WEIR_TEST_STORE'] === 'clickhouse')(
+  'a range of a computed value is one that DuckDB sees, so that it joins by it',
+  async () => {
+    const on = 'a.id + 1 BETWEEN b.id AND b.quantity'
+    const planned = await pools.plan(`SELECT COUNT(*) FROM orders a JOIN orders b ON ${on}`)
+    if ('badRequest' in planned) throw new Error(planned.badRequest)
+    expect(planned.statement.sql).toMatch(/ BETWEEN s2\."id" AND s2\."quantity"/)
+    expect(planned.statement.sql).not.toContain('lambda')
+  },
+)
 
 describe('answers as DuckDB', () => {
   for (const statement of STATEMENTS)

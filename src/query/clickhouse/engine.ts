@@ -1,0 +1,310 @@
+/**
+ * Runs statements in ClickHouse: a bounded, fair queue before its HTTP interface (W-9).
+ *
+ *   run ──► waits, in turn by application ──► tables of the pools ──► `WITH rows AS (…) statement` ──►
+ *   RowBinary ──► printed in turns (W-11)
+ *
+ *   W-8  ClickHouse sends an answer when it is whole (wait_end_of_query). A failure is an error,
+ *        never a short answer.
+ */
+import { randomUUID } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
+import type { Propeller } from '../../catalog/documents/model.ts'
+import { monotonicMs } from '../../util/clock.ts'
+import { Unavailable } from '../../util/errors.ts'
+import { FairQueue } from '../../util/fair-queue.ts'
+import {
+  ANSWER_CHARACTERS_MAX,
+  QUERIES_RUNNING_MAX,
+  QUERIES_WAITING_MAX,
+  QUERY_MS_MAX,
+} from '../../util/limits.ts'
+import { warn } from '../../util/say.ts'
+import { LARGEST_PROPELLER, memoryBytesOf, RESOURCES } from '../duckdb/duckdb-limits.ts'
+import { type Bound, Refused } from '../expression/values.ts'
+import type { PoolRows, QueryDone, QueryEngine, QueryTask } from '../plan/query-task.ts'
+import { type ClickHouseAddress, type ClickHouseAnswer, ClickHouseError, ClickHouseHttp } from './http.ts'
+import { answerReader } from './row-binary.ts'
+import { type PoolTable, withRows } from './rows.ts'
+import { clickhouse } from './write-statement.ts'
+import { parameterText } from './write-values.ts'
+
+export interface ClickHouseEngineOptions {
+  readonly address: ClickHouseAddress
+  /** The table that a query reads, when everything acknowledged before is in it. */
+  readonly tableOf: (rows: PoolRows, gone: AbortSignal | undefined) => Promise<PoolTable>
+  /** DuckDB's parser reads users' SQL for every store. */
+  readonly parser: Pick<QueryEngine, 'parse' | 'parseStatement'>
+  /** Absent: all queries have the resources of the largest. */
+  readonly propellerOf?: (fairKey: string) => Propeller
+  readonly onWaited?: (fairKey: string, ms: number) => void
+  readonly runningMax?: number
+  readonly queryMsMax?: number
+}
+
+interface Waiting {
+  readonly sinceMs: number
+  readonly start: () => void
+  readonly reject: (error: Error) => void
+}
+
+export class ClickHouseEngine implements QueryEngine {
+  readonly dialect = clickhouse
+  readonly parse: QueryEngine['parse']
+  readonly parseStatement: QueryEngine['parseStatement']
+  readonly #options: ClickHouseEngineOptions
+  readonly #http: ClickHouseHttp
+  readonly #waiting = new FairQueue<Waiting>(QUERIES_WAITING_MAX)
+  /** Queries that run, by application. */
+  readonly #running = new Map<string, number>()
+  readonly #stop = new AbortController()
+
+  constructor(options: ClickHouseEngineOptions) {
+    this.#options = options
+    this.#http = new ClickHouseHttp(options.address)
+    this.parse = (text, fairKey) => options.parser.parse(text, fairKey)
+    this.parseStatement = (text, fairKey) => options.parser.parseStatement(text, fairKey)
+  }
+
+  async run(task: QueryTask, fairKey: string, verify = () => {}, gone?: AbortSignal): Promise<QueryDone> {
+    await this.#turn(fairKey, gone)
+    const beganMs = monotonicMs()
+    try {
+      throwIfEnded(gone, this.#stop.signal)
+      verify()
+      return await this.#run(task, fairKey, beganMs, gone)
+    } finally {
+      this.#add(fairKey, -1)
+      this.#startWaiting()
+    }
+  }
+
+  forget(): void {
+    // ClickHouse's tables are its own.
+  }
+
+  stats(): { readonly running: number; readonly waiting: number } {
+    return { running: this.#runningAll(), waiting: this.#waiting.size }
+  }
+
+  waiting(): readonly (readonly [string, number])[] {
+    return this.#waiting.sizes()
+  }
+
+  penalised(): readonly (readonly [string, number])[] {
+    return []
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort()
+    for (let next = this.#waiting.tryShift(); next !== undefined; next = this.#waiting.tryShift())
+      next.reject(STOPPING())
+    this.#http.close()
+  }
+
+  // ── turns ─────────────────────────────────────────────────────────────────────────────────────
+
+  #turn(fairKey: string, gone: AbortSignal | undefined): Promise<void> {
+    throwIfEnded(gone, this.#stop.signal)
+    if (this.#mayRun(fairKey)) {
+      this.#add(fairKey, 1)
+      return Promise.resolve()
+    }
+    return new Promise((resolve, reject) => {
+      const cancel = () => {
+        if (this.#waiting.remove(fairKey, waiting)) reject(CLIENT_GONE())
+      }
+      const waiting: Waiting = {
+        sinceMs: monotonicMs(),
+        start: () => {
+          gone?.removeEventListener('abort', cancel)
+          this.#add(fairKey, 1)
+          this.#options.onWaited?.(fairKey, monotonicMs() - waiting.sinceMs)
+          resolve()
+        },
+        reject,
+      }
+      if (!this.#waiting.tryPush(fairKey, waiting))
+        throw new Unavailable('queue_full', 'too many queries are waiting')
+      gone?.addEventListener('abort', cancel)
+    })
+  }
+
+  #startWaiting(): void {
+    const mayRun = (fairKey: string) => this.#mayRun(fairKey)
+    for (let next = this.#waiting.tryShift(mayRun); next !== undefined; next = this.#waiting.tryShift(mayRun))
+      next.start()
+  }
+
+  #mayRun(fairKey: string): boolean {
+    const { runningMax = QUERIES_RUNNING_MAX } = this.#options
+    const own = this.#running.get(fairKey) ?? 0
+    return this.#runningAll() < runningMax && own < RESOURCES[this.#propellerOf(fairKey)].queriesMax
+  }
+
+  #runningAll(): number {
+    return [...this.#running.values()].reduce((sum, count) => sum + count, 0)
+  }
+
+  #add(fairKey: string, count: number): void {
+    const running = (this.#running.get(fairKey) ?? 0) + count
+    if (running === 0) this.#running.delete(fairKey)
+    else this.#running.set(fairKey, running)
+  }
+
+  #propellerOf(fairKey: string): Propeller {
+    return this.#options.propellerOf?.(fairKey) ?? LARGEST_PROPELLER
+  }
+
+  // ── one query ─────────────────────────────────────────────────────────────────────────────────
+
+  async #run(
+    task: QueryTask,
+    fairKey: string,
+    beganMs: number,
+    gone: AbortSignal | undefined,
+  ): Promise<QueryDone> {
+    const propeller = this.#propellerOf(fairKey)
+    const { queryMsMax = QUERY_MS_MAX } = this.#options
+    const msMax = Math.min(queryMsMax, RESOURCES[propeller].queryMsMax)
+    const timeout = AbortSignal.timeout(msMax + TIMEOUT_SLACK_MS)
+    const signals = [this.#stop.signal, timeout, ...(gone === undefined ? [] : [gone])]
+    const signal = AbortSignal.any(signals)
+    const id = randomUUID()
+    try {
+      const pools = [task, ...(task.others ?? [])]
+      const read = pools.map(async rows => ({ rows, table: await this.#options.tableOf(rows, signal) }))
+      const sql = `${withRows(await Promise.all(read), task.statement)} FORMAT RowBinaryWithNamesAndTypes`
+      const parameters = {
+        ...SETTINGS,
+        query_id: id,
+        max_execution_time: String(msMax / 1000),
+        max_memory_usage: String(memoryBytesOf(propeller)),
+        max_result_rows: String(task.rowsMax),
+        ...parametersOf(task.statement.bounds),
+      }
+      const answer = await this.#http.run(sql, parameters, ANSWER_BYTES_MAX, signal)
+      return await printed(answer, beganMs)
+    } catch (error) {
+      if (signal.aborted) void this.#kill(id)
+      throwIfEnded(gone, this.#stop.signal)
+      if (timeout.aborted) throw TOOK_TOO_LONG()
+      throw typedError(error, task)
+    }
+  }
+
+  /** ClickHouse ends a query whose connection is closed, but not while it sends no progress. */
+  async #kill(id: string): Promise<void> {
+    const sql = 'KILL QUERY WHERE query_id = {id:String} ASYNC'
+    await this.#http.run(sql, { param_id: id }, ANSWER_BYTES_MAX, this.#stop.signal).catch(() => undefined)
+  }
+}
+
+/** ClickHouse ends a query itself at its time limit. */
+const TIMEOUT_SLACK_MS = 2_000
+const ANSWER_BYTES_MAX = 4 * ANSWER_CHARACTERS_MAX
+/** Of ClickHouse: the length of one parameter, and that of all with the address. */
+const [PARAMETER_BYTES_MAX, PARAMETERS_BYTES_MAX] = [131_072, 1_000_000]
+
+const SETTINGS: Readonly<Record<string, string>> = {
+  readonly: '2',
+  cancel_http_readonly_queries_on_client_close: '1',
+  wait_end_of_query: '1',
+  join_use_nulls: '1',
+  group_by_use_nulls: '1',
+  transform_null_in: '0',
+  enable_positional_arguments: '1',
+  prefer_column_name_to_alias: '0',
+  precise_float_parsing: '1',
+  result_overflow_mode: 'throw',
+  max_query_size: '16777216',
+  max_ast_depth: '100000',
+  max_ast_elements: '1000000',
+  max_expanded_ast_elements: '5000000',
+  max_parser_depth: '10000',
+}
+
+function parametersOf(bounds: readonly Bound[]): Record<string, string> {
+  const parameters: Record<string, string> = {}
+  let bytes = 0
+  for (const [index, bound] of bounds.entries()) {
+    const text = parameterText(bound)
+    const encoded = encodeURIComponent(text).length
+    bytes += encoded
+    if (Buffer.byteLength(text) > PARAMETER_BYTES_MAX || bytes > PARAMETERS_BYTES_MAX)
+      throw new Refused('the values of the question are too long for a cluster')
+    parameters[`param_p${index + 1}`] = text
+  }
+  return parameters
+}
+
+/** Bytes of an answer that are printed in one turn. */
+const TURN_BYTES = 1_048_576
+/** What a value counts at least: JSON writes `null`. */
+const VALUE_CHARACTERS_MIN = 4
+
+async function printed({ body, readRows, readBytes }: ClickHouseAnswer, beganMs: number): Promise<QueryDone> {
+  const { columns, next, position } = answerReader(body)
+  const rows: (readonly (string | null)[])[] = []
+  let characters = 0
+  let turn = TURN_BYTES
+  for (let row = next(); row !== undefined; row = next()) {
+    for (const text of row) characters += Math.max(VALUE_CHARACTERS_MIN, text?.length ?? 0)
+    if (characters > ANSWER_CHARACTERS_MAX)
+      throw new Unavailable(
+        'answer_too_large',
+        `the answer has more than ${ANSWER_CHARACTERS_MAX} characters`,
+      )
+    rows.push(row)
+    if (position() < turn) continue
+    turn += TURN_BYTES
+    await setImmediate()
+  }
+  const durationMs = monotonicMs() - beganMs
+  return { columns, rows, recordsProcessed: readRows, bytesProcessed: readBytes, durationMs }
+}
+
+// ── errors ──────────────────────────────────────────────────────────────────────────────────────
+
+const STOPPING = () => new Unavailable('stopping', 'Weir is stopping')
+const CLIENT_GONE = () => new Unavailable('client_gone', 'the client has disconnected')
+const TOOK_TOO_LONG = () => new Unavailable('timeout', 'the query took too long')
+
+function throwIfEnded(gone: AbortSignal | undefined, stop: AbortSignal): void {
+  if (gone?.aborted === true) throw CLIENT_GONE()
+  if (stop.aborted) throw STOPPING()
+}
+
+/** Errors of ClickHouse by their numbers. */
+const CODES: Readonly<Record<number, (task: QueryTask) => Unavailable>> = {
+  158: tooManyRows,
+  159: TOOK_TOO_LONG,
+  160: TOOK_TOO_LONG,
+  202: () => new Unavailable('queue_full', 'ClickHouse runs too many queries'),
+  241: () =>
+    new Unavailable(
+      'query_memory',
+      'the query needs more memory than it may have: ask for fewer rows, groups or columns',
+    ),
+  243: () => new Unavailable('query_disk', 'the disk of a ClickHouse server has no room for the query'),
+  307: tooManyRows,
+  394: TOOK_TOO_LONG,
+  396: tooManyRows,
+}
+
+function tooManyRows({ rowsMax }: QueryTask): Unavailable {
+  return new Unavailable('too_many_rows', `the answer has more than ${rowsMax} rows`)
+}
+
+/** Errors that a statement of ours causes: any other is one of the cluster. */
+const OWN: ReadonlySet<number> = new Set([
+  10, 36, 42, 43, 44, 46, 47, 53, 62, 70, 153, 184, 207, 215, 386, 403,
+])
+
+function typedError(error: unknown, task: QueryTask): unknown {
+  if (!(error instanceof ClickHouseError)) return error
+  const known = CODES[error.code]?.(task)
+  if (known !== undefined || OWN.has(error.code)) return known ?? error
+  warn(`ClickHouse: ${error.message}`)
+  return new Unavailable('cluster', `ClickHouse could not answer the query (its code ${error.code})`)
+}

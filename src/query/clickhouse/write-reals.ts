@@ -1,0 +1,36 @@
+/** NaN, which DuckDB orders and ClickHouse does not. */
+import type { Typed } from '../expression/typed.ts'
+
+/** They make NaN of infinite numbers, which they make of large ones. */
+const ARITHMETIC: ReadonlySet<string> = new Set(['+', '-', '*', '/', '%', 'sum', 'average', 'quantile'])
+
+/**
+ * True of a real number that may be NaN. No column of a pool and no cast of a text is.
+ * @param pools aliases of pools
+ */
+export function mayBeNan(typed: Typed, pools: ReadonlySet<string>): boolean {
+  const { op, kind, operands, select, table } = typed
+  if (kind !== 'real') return false
+  if (op === 'column') return table !== undefined && !pools.has(table)
+  if (op === 'output') return true
+  if (select !== undefined) return select.outputs.some(({ value }) => mayBeNan(value, pools))
+  return ARITHMETIC.has(op) || operands.some(each => mayBeNan(each, pools))
+}
+
+/** A comparison in which NaN equals itself and is beyond all others. Both are names. */
+export function orderedReals(op: string, a: string, b: string): string {
+  switch (op) {
+    case '=':
+      return `((${a} = ${b}) OR (isNaN(${a}) AND isNaN(${b})))`
+    case '<>':
+      return `((${a} <> ${b}) AND NOT (isNaN(${a}) AND isNaN(${b})))`
+    case '<':
+      return `((${a} < ${b}) OR (isNaN(${b}) AND NOT isNaN(${a})))`
+    case '>':
+      return `((${a} > ${b}) OR (isNaN(${a}) AND NOT isNaN(${b})))`
+    case '<=':
+      return `((${a} <= ${b}) OR (isNaN(${b}) AND ${a} IS NOT NULL))`
+    default:
+      return `((${a} >= ${b}) OR (isNaN(${a}) AND ${b} IS NOT NULL))`
+  }
+}

@@ -1,0 +1,183 @@
+/**
+ * Times and dates as SQL of ClickHouse: a time is Int64 microseconds since 1970, a date Int32 days.
+ * ClickHouse's calendar is exact for the years 1900 to 2299 alone. Dates repeat each 400 years, so a
+ * date of any year is computed as that of these years.
+ */
+import type { IntervalUnit } from '../expression/ast.ts'
+import { type KeyRule, ORIGIN_MS, type Step } from '../expression/time-key.ts'
+import type { Let } from './write-lambda.ts'
+
+const DAY_US = 86_400_000_000
+const [ERA_DAYS, ERA_MONTHS, ERA_YEAR, ERA_FROM] = [146_097, 4_800, 1_900, -25_567]
+/** The years -90000 to 90000: a computed time beyond them is null. */
+const [FROM_DAY, END_DAY] = [dayOf('-090000-01-01'), dayOf('+090001-01-01')]
+export const IN_TIMES = (us: string) =>
+  `((${us} >= ${BigInt(FROM_DAY) * BigInt(DAY_US)}) AND (${us} < ${BigInt(END_DAY) * BigInt(DAY_US)}))`
+export const IN_DATES = (days: string) => `((${days} >= ${FROM_DAY}) AND (${days} < ${END_DAY}))`
+
+function dayOf(iso: string): number {
+  return Date.parse(`${iso}T00:00:00Z`) / 86_400_000
+}
+
+/** Rounded down, also below zero. */
+function floorDivide(a: string, b: number | bigint): string {
+  return `intDiv(${a} - positiveModulo(${a}, ${b}), ${b})`
+}
+
+/** The same day of the week and of the year, in the years that ClickHouse's calendar has. */
+function safeDate(days: string): string {
+  return `CAST(toInt32(positiveModulo(${days} - (${ERA_FROM}), ${ERA_DAYS})) + (${ERA_FROM}) AS Nullable(Date32))`
+}
+
+function yearOf(days: string): string {
+  return `(toInt64(toYear(${safeDate(days)})) + 400 * ${floorDivide(`(${days} - (${ERA_FROM}))`, ERA_DAYS)})`
+}
+
+function monthOf(days: string): string {
+  return `toInt64(toMonth(${safeDate(days)}))`
+}
+
+/** The first day of a month, from the months since the year 0. */
+export function firstOfMonth(months: string): string {
+  const since = `(${months} - ${ERA_YEAR * 12})`
+  const inEra = `positiveModulo(${since}, ${ERA_MONTHS})`
+  const date = `makeDate32(${ERA_YEAR} + intDiv(${inEra}, 12), ${inEra} % 12 + 1, 1)`
+  return `(toInt64(toInt32(${date})) + ${ERA_DAYS} * ${floorDivide(since, ERA_MONTHS)})`
+}
+
+const DAYS_OF: Readonly<Record<string, (days: string) => string>> = {
+  week: days => `(${days} - positiveModulo(${days} + 3, 7))`,
+  month: days => `(${days} - toInt64(toDayOfMonth(${safeDate(days)})) + 1)`,
+  quarter: days => firstOfMonth(`(${yearOf(days)} * 12 + intDiv(${monthOf(days)} - 1, 3) * 3)`),
+  year: days => `(${days} - toInt64(toDayOfYear(${safeDate(days)})) + 1)`,
+}
+const UNIT_US: Readonly<Record<string, number>> = {
+  day: DAY_US,
+  hour: 3_600_000_000,
+  minute: 60_000_000,
+  second: 1_000_000,
+}
+
+/** The begin of the unit of a time. */
+export function truncated(part: string, us: string, name: Let): string {
+  const unit = UNIT_US[part]
+  if (unit !== undefined) return name([us], t => `(${t} - positiveModulo(${t}, ${unit}))`)
+  const days = DAYS_OF[part]!
+  return name([us], t => name([floorDivide(t, DAY_US)], day => `(${days(day)} * ${DAY_US})`))
+}
+
+const READ: Readonly<Record<string, (days: string) => string>> = {
+  year: yearOf,
+  quarter: days => `toInt64(toQuarter(${safeDate(days)}))`,
+  month: monthOf,
+  week: days => `toInt64(toISOWeek(${safeDate(days)}))`,
+  day: days => `toInt64(toDayOfMonth(${safeDate(days)}))`,
+  dow: days => `toInt64(toDayOfWeek(${safeDate(days)}) % 7)`,
+  isodow: days => `toInt64(toDayOfWeek(${safeDate(days)}))`,
+  doy: days => `toInt64(toDayOfYear(${safeDate(days)}))`,
+}
+const WITHIN: Readonly<Record<string, readonly [unit: number, count: number]>> = {
+  hour: [3_600_000_000, 24],
+  minute: [60_000_000, 60],
+  second: [1_000_000, 60],
+}
+
+/** The number that a part of a time is. */
+export function partOfTime(part: string, us: string, name: Let): string {
+  if (part === 'epoch') return `(toFloat64(${us}) / 1000000)`
+  const within = WITHIN[part]
+  if (within !== undefined) {
+    const [unit, count] = within
+    return name([us], t => `toInt64(intDiv(positiveModulo(${t}, ${unit * count}), ${unit}))`)
+  }
+  const read = READ[part]!
+  return name([us], t => name([floorDivide(t, DAY_US)], read))
+}
+
+/** How many begins of the unit lie between two times. */
+export function difference(part: string, from: string, to: string, name: Let): string {
+  const numberOf = (us: string): string => {
+    const unit = UNIT_US[part]
+    if (unit !== undefined) return name([us], t => floorDivide(t, unit))
+    return name([us], t =>
+      name([floorDivide(t, DAY_US)], days => {
+        if (part === 'week') return floorDivide(`(${days} + 3)`, 7)
+        if (part === 'year') return yearOf(days)
+        const months = `(${yearOf(days)} * 12 + ${monthOf(days)} - 1)`
+        return part === 'month' ? months : name([months], each => floorDivide(each, 3))
+      }),
+    )
+  }
+  return `(${numberOf(to)} - ${numberOf(from)})`
+}
+
+const MONTHS: Partial<Record<IntervalUnit, number>> = { years: 12, quarters: 3, months: 1 }
+const MICROS: Partial<Record<IntervalUnit, number>> = {
+  weeks: 7 * DAY_US,
+  days: DAY_US,
+  hours: 3_600_000_000,
+  minutes: 60_000_000,
+  seconds: 1_000_000,
+}
+/** 200,000 years lead from any time to none. */
+const MONTHS_MAX = 200_000 * 12
+
+/** A time and an interval; null beyond the times. Months keep the day where they have it. */
+export function shifted(us: string, count: number, unit: IntervalUnit, name: Let): string {
+  const inTimes = (sum: string) => name([sum], t => `if(${IN_TIMES(t)}, ${t}, NULL)`)
+  const micros = MICROS[unit]
+  if (micros !== undefined) return inTimes(`(${us} + (${BigInt(count) * BigInt(micros)}))`)
+  const all = count * (MONTHS[unit] ?? 1)
+  const months = Math.sign(all) * Math.min(Math.abs(all), MONTHS_MAX)
+  return name([us], t =>
+    name([floorDivide(t, DAY_US)], days =>
+      name([`(${yearOf(days)} * 12 + ${monthOf(days)} - 1 + (${months}))`], month =>
+        name([firstOfMonth(month)], first => {
+          const length = `(${firstOfMonth(`(${month} + 1)`)} - ${first})`
+          const day = `least(toInt64(toDayOfMonth(${safeDate(days)})), ${length})`
+          return inTimes(`((${first} + ${day} - 1) * ${DAY_US} + positiveModulo(${t}, ${DAY_US}))`)
+        }),
+      ),
+    ),
+  )
+}
+
+/** The key of the interval of a time, in milliseconds (expression/time-key.ts). */
+export function timeKey(us: string, rule: KeyRule, name: Let): string {
+  return name([us], t => {
+    switch (rule.form) {
+      case 'listed':
+        return steps(t, rule.keys, value => BigInt(value))
+      case 'exact': {
+        const since = `(${t} + ${steps(t, rule.offsets, value => usOf(value) - usOf(ORIGIN_MS))})`
+        const begin = `(${t} - ${since} % ${usOf(rule.unitMs)})`
+        return floorDivide(atLeast(t, begin, rule.floors), 1000)
+      }
+      case 'calendar': {
+        const shown = atLeast(t, `(${t} + ${steps(t, rule.offsets, usOf)})`, rule.floors)
+        const { unit } = rule
+        if (typeof unit === 'string') return `intDiv(${truncated(unit, shown, name)}, 1000)`
+        return `(intDiv(${shown} - (${usOf(ORIGIN_MS)}), ${usOf(unit)}) * ${unit} + (${ORIGIN_MS}))`
+      }
+    }
+  })
+}
+
+function usOf(ms: number): bigint {
+  return BigInt(ms) * 1000n
+}
+
+function atLeast(us: string, value: string, floors: readonly Step[]): string {
+  const isNone = floors.every(floor => floor.value <= ORIGIN_MS)
+  return isNone ? value : `greatest(${value}, ${steps(us, floors, usOf)})`
+}
+
+/** A balanced tree of comparisons: some hundred steps take no more than nine of them. */
+function steps(us: string, all: readonly Step[], write: (value: number) => bigint): string {
+  const middle = all.length >> 1
+  const [first] = all
+  const from = all[middle]
+  if (first === undefined || from === undefined || middle === 0) return `toInt64(${write(first?.value ?? 0)})`
+  const [before, after] = [all.slice(0, middle), all.slice(middle)]
+  return `if(${us} < ${usOf(from.fromMs)}, ${steps(us, before, write)}, ${steps(us, after, write)})`
+}

@@ -1,0 +1,95 @@
+"""ClickHouse's HTTP interface before chdb, as far as Weir uses it: one session, one statement at a time.
+
+usage: chdb-bridge.py   prints its port, and ends with its standard input
+"""
+import json
+import os
+import re
+import sys
+import tempfile
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qsl, urlsplit
+
+from chdb import session
+
+SESSION = session.Session()
+LOCK = threading.Lock()
+# Names of the address that are no settings.
+PLAIN = {"query", "query_id", "database", "user", "password", "default_format", "session_id"}
+# Settings of the HTTP interface alone, and what would lock the session.
+IGNORED = {"readonly", "wait_end_of_query", "buffer_size", "cancel_http_readonly_queries_on_client_close"}
+INSERT = re.compile(rb"^\s*INSERT\s.*\sFORMAT\s+(\w+)\s*$", re.I | re.S)
+FORMAT = re.compile(r"\sFORMAT\s+(\w+)\s*$", re.I)
+applied = {}
+
+
+def apply(settings):
+    """Sets what differs from the last statement, and sets back what it had and this one has not."""
+    for name in [name for name in applied if name not in settings]:
+        SESSION.query(f"SET {name} = DEFAULT")
+        del applied[name]
+    for name, value in settings.items():
+        if applied.get(name) != value:
+            SESSION.query(f"SET {name} = '{value}'")
+            applied[name] = value
+
+
+def insert(query, body):
+    """Rows that follow their statement: chdb reads them from a file."""
+    name = INSERT.match(query).group(1).decode()
+    head = query[: query.upper().rindex(b"FORMAT")].decode()
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(body)
+        file.flush()
+        return SESSION.query(f"{head} FROM INFILE '{file.name}' FORMAT {name}")
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # else the body waits for the acknowledgement of the headers
+    disable_nagle_algorithm = True
+
+    def do_POST(self):
+        fields = dict(parse_qsl(urlsplit(self.path).query, keep_blank_values=True))
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        query = fields.get("query", "").encode()
+        names = [name for name in fields if name not in PLAIN | IGNORED and not name.startswith("param_")]
+        parameters = {name[6:]: value for name, value in fields.items() if name.startswith("param_")}
+        try:
+            with LOCK:
+                apply({name: fields[name] for name in names})
+                if query and INSERT.match(query):
+                    result = insert(query, body)
+                else:
+                    sql = (query + b"\n" + body).decode()
+                    written = FORMAT.search(sql)
+                    form = written.group(1) if written else "TabSeparated"
+                    result = SESSION.query(FORMAT.sub("", sql), form, params=parameters)
+            summary = {"read_rows": str(result.rows_read()), "read_bytes": str(result.bytes_read())}
+            self.answer(200, result.bytes() or b"", {"X-ClickHouse-Summary": json.dumps(summary)})
+        except Exception as error:  # chdb has no classes of errors
+            code = re.search(r"Code: (\d+)", str(error))
+            self.answer(500, str(error).encode(), {"X-ClickHouse-Exception-Code": code.group(1) if code else "0"})
+
+    def do_GET(self):
+        self.do_POST()
+
+    def answer(self, status, body, headers):
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+server.daemon_threads = True
+print(server.server_address[1], flush=True)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+sys.stdin.read()
+os._exit(0)
