@@ -17,10 +17,10 @@ const DAY = `${SPACES}(-?)0*([0-9]{1,6})([-/ \\\\])([0-9]{1,2})([-/ \\\\])([0-9]
 const BEFORE_CHRIST = '( \\([bB][cC]\\))'
 const DATE = `\\A${DAY}(?:${BEFORE_CHRIST}.*|[^0-9].*|)\\z`
 /** Then hour, minute, second, fraction, and the sign, hours, minutes and seconds of the offset. */
-const TIME = (offset: string) => `0*([0-9]{1,2}):([0-9]{0,2})(?::([0-9]{0,2})(?:\\.([0-9]*))?${offset})?`
 const OFFSET = '(?:Z|([+-])([0-9]{2}):?(?:([0-9]{2})(?::([0-9]{2}))?)?| [uU][tT][cC])?'
-const INSTANT = `\\A${DAY}${BEFORE_CHRIST}?(?:(?:T|[ \\t-\\r]+)${TIME(OFFSET)}${SPACES})?\\z`
-
+const SECOND = `([0-9]{1,2})(?:\\.([0-9]*))?${OFFSET}${SPACES}`
+const TIME = `0*([0-9]{1,2}):([0-9]{0,2})(?::(?:${SECOND})?)?`
+const INSTANT = `\\A${DAY}${BEFORE_CHRIST}?(?:(?:T|[ \\t-\\r]+)${TIME})?\\z`
 const EPOCH = quotedText(`\\A${SPACES}(?i)epoch${SPACES}\\z`)
 
 /** The groups of a text, as an array; empty where it has another form. */

@@ -35,7 +35,9 @@ export class ClickHouseWriter {
   readonly binder = new Binder()
   readonly name = newLet()
   /** Aliases of pools: their columns have the types of tables. */
-  readonly pools = new Set<string>()
+  readonly pools = new Set(['r'])
+  /** The only table of the SELECT that is written, where columns name none: `r` is a pool's. */
+  table = 'r'
   /** The alias of the subquery that has the columns of a table (write-joins.ts). */
   readonly renamed = new Map<string, string>()
   /** The SQL of a subquery, written by this writer. */
@@ -74,7 +76,7 @@ export class ClickHouseWriter {
 
   /** True where one of the values may be NaN. */
   nan(...values: readonly Typed[]): boolean {
-    return values.some(each => mayBeNan(each, this.pools))
+    return values.some(each => mayBeNan(each, column => this.#isOfPool(column)))
   }
 
   /** An operand as a column of its table has it; undefined where it is no column and no value. */
@@ -89,12 +91,16 @@ export class ClickHouseWriter {
   }
 
   /** True of a column that a pool's table stores as a time or a date. */
-  isStored({ op, kind, table }: Typed): boolean {
-    const isOfPool = table === undefined || this.pools.has(table)
-    return op === 'column' && isOfPool && (kind === 'instant' || kind === 'date')
+  isStored(typed: Typed): boolean {
+    const { op, kind } = typed
+    return op === 'column' && this.#isOfPool(typed) && (kind === 'instant' || kind === 'date')
   }
 
-  #columnSql({ column, table = 'r' }: Typed): string {
+  #isOfPool({ table = this.table }: Typed): boolean {
+    return this.pools.has(table)
+  }
+
+  #columnSql({ column, table = this.table }: Typed): string {
     const { name } = must(column, 'a column')
     const around = this.renamed.get(table)
     return around === undefined ? `${table}.${quoted(name)}` : `${around}.${quoted(`${table}.${name}`)}`

@@ -65,7 +65,7 @@ function partOf(path: string, isJson: boolean, name: Let): string {
     const marked = unmarked(unescaped(raw), name)
     const string = isJson ? marked : `if(startsWith(${text}, '\\x01weir'), ${marked}, ${text})`
     const isNull = isJson ? `${raw} = ''` : `${type} = 'Null'`
-    return `multiIf(${isNull}, NULL, ${type} = 'Double', ${real}, ${type} = 'String', ${string}, ${marked})`
+    return `multiIf(${raw} IS NULL OR ${isNull}, NULL, ${type} = 'Double', ${real}, ${type} = 'String', ${string}, ${marked})`
   })
 }
 

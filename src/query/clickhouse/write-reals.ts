@@ -6,15 +6,15 @@ const ARITHMETIC: ReadonlySet<string> = new Set(['+', '-', '*', '/', '%', 'sum',
 
 /**
  * True of a real number that may be NaN. No column of a pool and no cast of a text is.
- * @param pools aliases of pools
+ * @param isOfPool true of a column of a pool
  */
-export function mayBeNan(typed: Typed, pools: ReadonlySet<string>): boolean {
-  const { op, kind, operands, select, table } = typed
+export function mayBeNan(typed: Typed, isOfPool: (column: Typed) => boolean): boolean {
+  const { op, kind, operands, select } = typed
   if (kind !== 'real') return false
-  if (op === 'column') return table !== undefined && !pools.has(table)
+  if (op === 'column') return !isOfPool(typed)
   if (op === 'output') return true
-  if (select !== undefined) return select.outputs.some(({ value }) => mayBeNan(value, pools))
-  return ARITHMETIC.has(op) || operands.some(each => mayBeNan(each, pools))
+  if (select !== undefined) return select.outputs.some(({ value }) => mayBeNan(value, isOfPool))
+  return ARITHMETIC.has(op) || operands.some(each => mayBeNan(each, isOfPool))
 }
 
 /** A comparison in which NaN equals itself and is beyond all others. Both are names. */

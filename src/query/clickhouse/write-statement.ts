@@ -39,6 +39,8 @@ function selectSql(select: Select, writer: ClickHouseWriter, isOuter: boolean): 
   const { from, where, outputs, groupBy = [], groupingSets = [], having, isDistinct = false } = select
   const { orderBy = [], limit, offset = 0 } = select
   const tables = fromSql(select, from, writer)
+  const { table } = writer
+  writer.table = from === undefined || 'kind' in from ? 'r' : 's'
   const sets = groupingSets.map(values => `(${values.map(each => writer.group(each)).join(', ')})`)
   const groups = groupBy.map(each => writer.group(each))
   const list = outputs.map(({ name, value }, index) => {
@@ -58,6 +60,7 @@ function selectSql(select: Select, writer: ClickHouseWriter, isOuter: boolean): 
       : `ORDER BY ${orderBy.flatMap(each => orderSql(each, outputs, writer)).join(', ')}`,
     limitSql(limit, offset),
   ]
+  writer.table = table
   return clauses.filter(clause => clause !== '').join(' ')
 }
 
