@@ -3,12 +3,13 @@
  * rows.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { ColumnType } from '../../src/format/schema.ts'
 import { counter } from '../../src/query/plan/counter.ts'
 import type { QueryEngine } from '../../src/query/plan/query-task.ts'
 import { sql } from '../../src/query/sql/sql-question.ts'
 import { ExpressionPool, NOW_MS, SCHEMA } from '../query/expression/pool.ts'
 import { AGGREGATES, pick, randomValue } from '../query/expression/random-expressions.ts'
-import { schemaOf, TestPool } from '../query/pool.ts'
+import { type Row, schemaOf, TestPool } from '../query/pool.ts'
 import { below, casesOf, newSeed, randomFrom } from '../util/random.ts'
 import { whyNoClickHouse } from './clickhouse.ts'
 import { JSON_DOCUMENTS, JSON_PATHS, NUMBERS, TIMES } from './texts.ts'
@@ -77,35 +78,48 @@ function isSum(aggregate: string, answer: string): boolean {
   return /^(sum|avg|average|mean)/.test(aggregate) && Number.isFinite(Number(answer))
 }
 
-/** What both stores make of texts, each in a row of its own. */
-async function compareTexts(list: readonly (string | null)[], values: readonly string[]): Promise<void> {
-  const schema = schemaOf([
-    ['place', 'INT32'],
-    ['text', 'STRING'],
-  ])
-  const rows = list.map((text, place) => ({ place, text }))
-  const segment = await texts.segment(schema, rows)
+/** What both stores make of values of each row. The first column says which row it is. */
+async function compareRows(
+  columns: readonly (readonly [string, ColumnType])[],
+  rows: readonly Row[],
+  values: readonly string[],
+): Promise<void> {
+  const schema = schemaOf([['place', 'INT32'], ...columns])
+  const segment = await texts.segment(
+    schema,
+    rows.map((row, place) => ({ place, ...row })),
+  )
   await texts.engine()
-  const engines = [texts.local, (await texts.cluster()).engine]
+  const both = [texts.local, (await texts.cluster()).engine]
   const different: string[] = []
   for (const value of values) {
-    const parsed = await texts.local.parseStatement(`SELECT text, ${value} FROM t ORDER BY place`, 'APP')
-    if ('badRequest' in parsed) throw new Error(parsed.badRequest)
+    const parsed = await texts.local.parseStatement(`SELECT place, ${value} FROM t ORDER BY place`, 'APP')
+    if ('badRequest' in parsed) throw new Error(`${value}: ${parsed.badRequest}`)
     const query = { statement: parsed, poolOf: [0], dialect: 'POSTGRESQL' } as const
     const [local, cluster] = await Promise.all(
-      engines.map(async engine => {
-        const answer = await texts.answer(sql, schema, query, [segment], { engine })
+      both.map(async engine => {
+        const answer = await texts.answer(sql, schema, query, [segment], { engine, nowMs: NOW_MS })
         if ('badRequest' in answer) throw new Error(`${value}: ${answer.badRequest}`)
-        return answer.rows
+        return answer.rows.map(row => row[1])
       }),
     )
-    for (const [index, row] of local!.entries())
-      if (row[1] !== cluster![index]?.[1])
-        different.push(
-          `${value} of ${JSON.stringify(row[0])}: local ${row[1]}, cluster ${cluster![index]?.[1]}`,
-        )
+    const wrong = rows.findIndex((_, place) => local![place] !== cluster![place])
+    const about = () => `${value}: local ${local![wrong]}, cluster ${cluster![wrong]}, ${print(rows[wrong]!)}`
+    if (wrong >= 0) different.push(about())
   }
   expect(different.slice(0, 40).join('\n')).toBe('')
+}
+
+function print(row: Row): string {
+  return Object.entries(row)
+    .map(([name, cell]) => `${name} ${typeof cell === 'string' ? JSON.stringify(cell) : cell}`)
+    .join(', ')
+}
+
+/** The same of texts. */
+async function compareTexts(list: readonly (string | null)[], values: readonly string[]): Promise<void> {
+  const rows = list.map(text => ({ text }))
+  await compareRows([['text', 'STRING']], rows, values)
 }
 
 clusterTest('texts that are cast', async () => {
@@ -139,4 +153,175 @@ clusterTest('parts of texts', async () => {
   const joined = (parts: readonly string[]) => parts.map(part => `coalesce(${part}, '-')`).join(" || '|' || ")
   const values = Array.from({ length: 25 }, (_, at) => pairs.slice(at * 5, at * 5 + 5))
   await compareTexts(list, [...values, sizes.slice(2, 7).map(from => `substring(text, ${from})`)].map(joined))
+})
+
+const PARTS = ['year', 'quarter', 'month', 'week', 'day', 'hour', 'minute', 'second']
+const UNITS = ['YEAR', 'QUARTER', 'MONTH', 'WEEK', 'DAY', 'HOUR', 'MINUTE', 'SECOND']
+/** 0001-01-01 and 9999-12-31 in days since 1970. */
+const [FIRST_DAY, LAST_DAY] = [-719_162, 2_932_896]
+
+clusterTest('times of all years', async () => {
+  const random = randomFrom(newSeed())
+  const day = () => FIRST_DAY + below(random, LAST_DAY - FIRST_DAY + 1)
+  const near = [FIRST_DAY, LAST_DAY, 0, -1, -25_567, -25_568, 120_529, 120_530, 59, 19_782, 11_016].flatMap(
+    each => [-1, 0, 1].map(step => Math.min(LAST_DAY, Math.max(FIRST_DAY, each + step))),
+  )
+  const rows = [...near, ...Array.from({ length: 300 }, day)].map((date, index): Row => {
+    const time = pick(random, [0, 1, 999_999, 86_399_999_999, below(random, 86_400_000_000)])
+    const ts = BigInt(date) * 86_400_000_000n + BigInt(time)
+    return {
+      ts,
+      day: index % 9 === 8 ? null : day(),
+      other: index % 7 === 6 ? null : BigInt(day()) * 86_400_000_000n + 5n,
+    }
+  })
+  const values = [
+    ...PARTS.flatMap(part => [
+      `date_trunc('${part}', ts)`,
+      `date_trunc('${part}', day)`,
+      `date_diff('${part}', ts, other)`,
+      `date_diff('${part}', day, ts)`,
+    ]),
+    ...[...PARTS, 'dow', 'isodow', 'doy', 'epoch'].flatMap(part => [
+      `date_part('${part}', ts)`,
+      `date_part('${part}', ts - INTERVAL 80000 YEAR)`,
+      `date_part('${part}', day)`,
+    ]),
+    ...UNITS.flatMap(unit =>
+      [1, 13, 25, 1000, 80_000, 1_000_000].flatMap(n => [
+        `ts + INTERVAL ${n} ${unit}`,
+        `ts - INTERVAL ${n} ${unit}`,
+      ]),
+    ),
+    ...UNITS.map(unit => `date_trunc('month', day - INTERVAL 5000 ${unit})`),
+    'CAST(ts AS VARCHAR)',
+    'CAST(day AS VARCHAR)',
+    'CAST(ts - INTERVAL 9000 YEAR AS VARCHAR)',
+    'CAST(ts + INTERVAL 9000 YEAR AS DATE)',
+    'CAST(CAST(ts - INTERVAL 9000 YEAR AS DATE) AS VARCHAR)',
+    'CAST(day AS TIMESTAMP)',
+    'CAST(ts AS DATE)',
+    'CAST(CAST(ts AS VARCHAR) AS TIMESTAMP) = ts',
+    'CAST(CAST(day AS VARCHAR) AS DATE) = day',
+    'greatest(ts, other)',
+    'least(day, CAST(other AS DATE))',
+    'coalesce(other, ts)',
+    'nullif(ts, other)',
+    'CASE WHEN ts > other THEN day ELSE CAST(ts AS DATE) END',
+    "day = '1899-12-31' OR day > '2300-01-01'",
+    'ts BETWEEN other AND now()',
+    "ts IN ('1970-01-01', other)",
+    "day IN ('9999-12-31', '0001-01-01', '1970-01-01')",
+    'ts IS DISTINCT FROM other',
+    'ts < day',
+    'day + INTERVAL 1 DAY > ts',
+  ]
+  await compareRows(
+    [
+      ['ts', 'TIMESTAMP'],
+      ['day', 'DATE'],
+      ['other', 'TIMESTAMP'],
+    ],
+    rows,
+    values,
+  )
+})
+
+clusterTest('numbers', async () => {
+  const random = randomFrom(newSeed())
+  const powers = [
+    0,
+    1e-310,
+    1e-7,
+    0.00001,
+    0.0001,
+    0.1,
+    0.5,
+    1,
+    1.5,
+    2.5,
+    1e15,
+    1e16,
+    1e17,
+    1e21,
+    1e22,
+    2 ** 31,
+    2 ** 53,
+    2 ** 63,
+    1e300,
+  ]
+  const doubles = [
+    ...powers,
+    ...Array.from({ length: 200 }, () => (random() - 0.5) * 10 ** (below(random, 40) - 20)),
+  ]
+  const integers = [0n, 1n, 127n, 128n, 2n ** 31n, 2n ** 53n + 1n, 2n ** 62n, 2n ** 63n - 1n]
+  const signs = [1, -1]
+  const rows = doubles.flatMap((f64, index) =>
+    signs.map((sign): Row => {
+      const i64 = pick(random, [integers[index % integers.length]!, BigInt(below(random, 2 ** 53)), 7n])
+      return {
+        f64: sign * f64,
+        f32: Math.abs(f64) < 3e38 ? Math.fround(sign * f64) : null,
+        i64: BigInt(sign) * i64,
+        i32: sign * below(random, 2 ** 31),
+        i8: index % 11 === 10 ? null : sign * below(random, 128),
+        flag: pick(random, [true, false, null]),
+      }
+    }),
+  )
+  const numbers = ['f64', 'f32', 'i64', 'i32', 'i8']
+  const types = ['BOOLEAN', 'TINYINT', 'SMALLINT', 'INTEGER', 'BIGINT', 'FLOAT', 'DOUBLE', 'VARCHAR']
+  const values = [
+    ...numbers.flatMap(number => [
+      ...types
+        .filter(type => number !== 'f32' || type !== 'VARCHAR')
+        .map(type => `CAST(${number} AS ${type})`),
+      ...['abs', 'round', 'floor', 'ceil', '-'].map(name => `${name}(${number})`),
+      ...[1, 2, 5, 18, -1, -2, -18].map(digits => `round(${number}, ${digits})`),
+      ...numbers.flatMap(other => [...'+-*/'].map(operator => `${number} ${operator} ${other}`)),
+      ...['=', '<', '>=', 'IS DISTINCT FROM'].map(operator => `${number} ${operator} i8`),
+      `${number} IN (1, 0.5, i8)`,
+      `${number} IN (1, 2.5, 7, NULL)`,
+      `${number} NOT IN (1, 2.5, 7, NULL)`,
+      `${number} BETWEEN -1.5 AND 1e15`,
+      `CASE WHEN flag THEN ${number} ELSE i8 END`,
+      `coalesce(${number}, i8, 0)`,
+      `greatest(${number}, i8, 0.25)`,
+      `least(${number} * 1e300 * 1e300, i8)`,
+      `nullif(${number}, i8)`,
+    ]),
+    'CAST(i64 * i64 AS DOUBLE)',
+    'CAST(i64 * 4611686018427387904 AS DOUBLE)',
+    'CAST(i64 * i64 AS VARCHAR)',
+    'CAST(i64 * 3 AS BIGINT)',
+    'i64 * i64 % i32',
+    'i64 % i8',
+    'i8 % i64',
+    'i64 * i64 + 0.5',
+    'f64 * 1e308 * 1e308 > 1',
+    '(f64 * 1e308 * 1e308) - (f64 * 1e308 * 1e308) >= f64',
+    '(f64 * 1e308 * 1e308) - (f64 * 1e308 * 1e308) IS DISTINCT FROM f64 / 0',
+    'nullif((f64 * 1e308 * 1e308) - (f64 * 1e308 * 1e308), f64)',
+    'CAST(f64 * 1e308 * 1e308 AS FLOAT) > 1',
+    'CAST(f64 * 1e308 * 1e308 AS VARCHAR)',
+    'CAST(-f64 * 0 AS VARCHAR)',
+    'CAST(flag AS VARCHAR)',
+    'CAST(flag AS INTEGER)',
+    'CAST(flag AS DOUBLE)',
+    'flag = (i8 > 0)',
+    'flag IS NOT TRUE',
+    'NOT flag OR i8 > 3',
+  ]
+  await compareRows(
+    [
+      ['f64', 'DOUBLE'],
+      ['f32', 'FLOAT'],
+      ['i64', 'INT64'],
+      ['i32', 'INT32'],
+      ['i8', 'INT8'],
+      ['flag', 'BOOLEAN'],
+    ],
+    rows,
+    values,
+  )
 })

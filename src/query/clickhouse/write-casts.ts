@@ -2,6 +2,7 @@
 import type { ColumnType } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
 import type { Typed, ValueKind } from '../expression/typed.ts'
+import { Refused } from '../expression/values.ts'
 import { dateOfText, instantOfText, integerOfText, realOfText } from './read-texts.ts'
 import type { Let } from './write-lambda.ts'
 
@@ -76,7 +77,9 @@ function realSql(from: Typed, sql: string, isSingle: boolean, name: Let): string
   const to = isSingle ? 'toFloat32' : 'toFloat64'
   switch (from.kind) {
     case 'integer':
-      return from.bits > 63 ? wideAsReal(sql, to, name) : `${to}(${sql})`
+      if (from.bits <= 63) return `${to}(${sql})`
+      if (isSingle) throw new Refused('whole numbers beyond 64 bits become DOUBLE and not FLOAT in a cluster')
+      return wideAsReal(sql, name)
     case 'text':
       return realOfText(sql, isSingle, name)
     case 'boolean':
@@ -88,20 +91,35 @@ function realSql(from: Typed, sql: string, isSingle: boolean, name: Let): string
 }
 
 /** DuckDB's: the two halves become real, and their sum is rounded once more. */
-function wideAsReal(sql: string, to: string, name: Let): string {
+function wideAsReal(sql: string, name: Let): string {
   return name([`toInt128(${sql})`], x => {
     const [low, high] = [`toUInt64(${x})`, `toInt64(bitShiftRight(${x}, 64))`]
-    return `if(${high} = -1, -toFloat64(bitNot(${low})) - 1, ${to}(toFloat64(${low}) + toFloat64(${high}) * 18446744073709551616.))`
+    const sum = `toFloat64(${low}) + toFloat64(${high}) * 18446744073709551616.`
+    return `if(${high} = -1, -toFloat64(bitNot(${low})) - 1, ${sum})`
   })
 }
 
+/** True of a real number of 32 bits. */
+function isSingle({ op, kind, operands, column, bound, type, select }: Typed): boolean {
+  if (column !== undefined || bound !== undefined) return (column?.type ?? bound?.type) === 'FLOAT'
+  if (op === 'cast') return type === 'FLOAT'
+  if (select !== undefined) return select.outputs.some(({ value }) => isSingle(value))
+  const values = operands.filter(each => each.kind === kind)
+  return SAME_TYPE.has(op) && values.length > 0 && values.every(isSingle)
+}
+
+/** Operations whose result has the type of their operands. */
+const SAME_TYPE: ReadonlySet<string> = new Set('min max case coalesce nullif greatest least'.split(' '))
+
 // ── texts ───────────────────────────────────────────────────────────────────────────────────────
 
-function textSql({ kind }: Typed, sql: string, name: Let): string {
-  switch (kind) {
+function textSql(from: Typed, sql: string, name: Let): string {
+  switch (from.kind) {
     case 'boolean':
       return `multiIf(${sql}, 'true', NOT (${sql}), 'false', NULL)`
     case 'real':
+      // DuckDB prints 4013918.75 where 4013918.8 is the same FLOAT.
+      if (isSingle(from)) throw new Refused('a FLOAT becomes no text in a cluster: CAST it to DOUBLE first')
       return name([sql], x => name([`toString(abs(${x}))`], text => realText(x, text, name)))
     case 'date':
       return name([sql], days => dateText(days))
@@ -112,19 +130,23 @@ function textSql({ kind }: Typed, sql: string, name: Let): string {
   }
 }
 
-/** As C++ prints it: digits up to 1e16, and from 0.0001 on; else with an exponent. */
+/** As C++ prints it: digits below 1e16 and from 0.0001 on, else with an exponent. */
 function realText(x: string, text: string, name: Let): string {
-  const isSmall = `(abs(${x}) < 0.0001)`
-  const digits = `if(${isSmall}, replaceRegexpOne(${text}, '^0\\\\.0*', ''), replaceRegexpOne(${text}, '0+$', ''))`
-  const exponent = `if(${isSmall}, -(length(${text}) - 1 - length(replaceRegexpOne(${text}, '^0\\\\.0*', ''))), length(${text}) - 1)`
-  const mantissa = (of: string) =>
-    name([of], d => `if(length(${d}) > 1, concat(substring(${d}, 1, 1), '.', substring(${d}, 2)), ${d})`)
+  const isSmall = `startsWith(${text}, '0.0000')`
+  const whole = `splitByChar('.', assumeNotNull(${text}))[1]`
+  const significant = `replaceRegexpOne(${text}, '^0\\\\.0*', '')`
+  const digits = `if(${isSmall}, ${significant}, replaceRegexpOne(${whole}, '0+$', ''))`
+  const exponent = `if(${isSmall}, toInt64(length(${significant})) - toInt64(length(${text})) + 1, toInt64(length(${whole})) - 1)`
+  const mantissa = name(
+    [digits],
+    d => `if(length(${d}) > 1, concat(substring(${d}, 1, 1), '.', substring(${d}, 2)), ${d})`,
+  )
   const power = (of: string) =>
     name([of], e => `concat(if(${e} < 0, 'e-', 'e+'), if(abs(${e}) < 10, '0', ''), toString(abs(${e})))`)
-  const written = `concat(splitByChar('e', assumeNotNull(${text}))[1], ${power(`toInt32OrZero(splitByChar('e', assumeNotNull(${text}))[2])`)})`
-  const made = `concat(${mantissa(digits)}, ${power(exponent)})`
+  const halves = `splitByChar('e', assumeNotNull(${text}))`
+  const written = `concat(${halves}[1], ${power(`toInt32OrZero(${halves}[2])`)})`
   const plain = `concat(${text}, if(position(${text}, '.') > 0, '', '.0'))`
-  const positive = `multiIf(NOT isFinite(${x}), ${text}, ${x} = 0 OR (abs(${x}) >= 0.0001 AND abs(${x}) < 1e16), ${plain}, position(${text}, 'e') > 0, ${written}, ${made})`
+  const positive = `multiIf(NOT isFinite(${x}), ${text}, position(${text}, 'e') > 0, ${written}, ${text} <> '0' AND (${isSmall} OR length(${whole}) > 16), concat(${mantissa}, ${power(exponent)}), ${plain})`
   return `concat(if(${x} < 0 OR 1 / ${x} < 0, '-', ''), ${positive})`
 }
 

@@ -305,8 +305,11 @@ export class ClickHouseWriter {
       case '-':
       case '*':
         return `(${as(a)} ${op} ${as(b)})`
-      case '/':
       case '%':
+        // ClickHouse's takes a rounded product away.
+        if (kind === 'real') throw new Refused('% takes whole numbers in a cluster')
+        return `(${as(a)} % nullIf(${as(b)}, 0))`
+      case '/':
         return `(${as(a)} ${op} nullIf(${as(b)}, 0))`
       case 'negate':
         return `(-${as(a)})`
@@ -330,7 +333,7 @@ export class ClickHouseWriter {
     const scale = `toFloat64(${10 ** Math.abs(digits)})`
     if (digits < 0)
       return this.name([value], v =>
-        this.name([`(${whole(`(${v} / ${scale})`)} * ${scale})`], x => `if(isFinite(${x}), ${x}, 0)`),
+        this.name([`(${whole(`(${v} / ${scale})`)} * ${scale})`], x => `if(NOT isFinite(${x}), 0, ${x})`),
       )
     return this.name([value], v =>
       this.name([`(${whole(`(${v} * ${scale})`)} / ${scale})`], x => `if(isFinite(${x}), ${x}, ${v})`),

@@ -37,6 +37,12 @@ function monthOf(days: string): string {
   return `toInt64(toMonth(${safeDate(days)}))`
 }
 
+/** ClickHouse's own is wrong on the last of its days. */
+function dayOfYear(days: string): string {
+  const date = safeDate(days)
+  return `(toInt64(toInt32(${date})) - toInt32(makeDate32(toYear(${date}), 1, 1)) + 1)`
+}
+
 /** The first day of a month, from the months since the year 0. */
 export function firstOfMonth(months: string): string {
   const since = `(${months} - ${ERA_YEAR * 12})`
@@ -49,7 +55,7 @@ const DAYS_OF: Readonly<Record<string, (days: string) => string>> = {
   week: days => `(${days} - positiveModulo(${days} + 3, 7))`,
   month: days => `(${days} - toInt64(toDayOfMonth(${safeDate(days)})) + 1)`,
   quarter: days => firstOfMonth(`(${yearOf(days)} * 12 + intDiv(${monthOf(days)} - 1, 3) * 3)`),
-  year: days => `(${days} - toInt64(toDayOfYear(${safeDate(days)})) + 1)`,
+  year: days => `(${days} - ${dayOfYear(days)} + 1)`,
 }
 const UNIT_US: Readonly<Record<string, number>> = {
   day: DAY_US,
@@ -74,7 +80,7 @@ const READ: Readonly<Record<string, (days: string) => string>> = {
   day: days => `toInt64(toDayOfMonth(${safeDate(days)}))`,
   dow: days => `toInt64(toDayOfWeek(${safeDate(days)}) % 7)`,
   isodow: days => `toInt64(toDayOfWeek(${safeDate(days)}))`,
-  doy: days => `toInt64(toDayOfYear(${safeDate(days)}))`,
+  doy: dayOfYear,
 }
 const WITHIN: Readonly<Record<string, readonly [unit: number, count: number]>> = {
   hour: [3_600_000_000, 24],
@@ -101,14 +107,16 @@ export function difference(part: string, from: string, to: string, name: Let): s
     if (unit !== undefined) return name([us], t => floorDivide(t, unit))
     return name([us], t =>
       name([floorDivide(t, DAY_US)], days => {
-        if (part === 'week') return floorDivide(`(${days} + 3)`, 7)
+        if (part === 'week') return days
         if (part === 'year') return yearOf(days)
         const months = `(${yearOf(days)} * 12 + ${monthOf(days)} - 1)`
         return part === 'month' ? months : name([months], each => floorDivide(each, 3))
       }),
     )
   }
-  return `(${numberOf(to)} - ${numberOf(from)})`
+  const count = `(${numberOf(to)} - ${numberOf(from)})`
+  // As DuckDB counts: seven days are a week, whatever day is its first.
+  return part === 'week' ? `intDiv(${count}, 7)` : count
 }
 
 const MONTHS: Partial<Record<IntervalUnit, number>> = { years: 12, quarters: 3, months: 1 }

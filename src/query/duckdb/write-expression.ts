@@ -182,7 +182,9 @@ export class DuckdbWriter {
 
   #cast(typed: Typed): string {
     const type = COLUMN_TYPE[must(typed.type, 'a type')].duckdb
-    const from = this.#one(typed)
+    // Files say UTC of their times: without the cast `+00` would stand behind their texts alone.
+    const isTime = operand(typed).kind === 'instant' && typed.kind === 'text'
+    const from = isTime ? `(${this.#one(typed)})::TIMESTAMP` : this.#one(typed)
     if (operand(typed).kind === 'json') return from
     const isText = operand(typed).kind === 'text'
     if (isText && typed.kind === 'instant') return textAsInstant(from)
