@@ -186,6 +186,9 @@ export class ClickHouseEngine implements QueryEngine {
       const answer = await this.#http.run(sql, parameters, ANSWER_BYTES_MAX, signal)
       return await printed(answer, beganMs)
     } catch (error) {
+      // An answer that ends within a row is no answer (W-8).
+      if (error instanceof RangeError)
+        throw new Unavailable('cluster', 'the answer of ClickHouse was cut off')
       if (signal.aborted) void this.#kill(id)
       throwIfEnded(gone, this.#stop.signal)
       if (timeout.aborted) throw TOOK_TOO_LONG()
@@ -297,12 +300,14 @@ function tooManyRows({ rowsMax }: QueryTask): Unavailable {
 }
 
 /** Errors that a statement of ours causes: any other is one of the cluster. */
-const OWN: ReadonlySet<number> = new Set([
-  10, 36, 42, 43, 44, 46, 47, 53, 62, 70, 153, 184, 207, 215, 386, 403,
-])
+const OWN: ReadonlySet<number> = new Set([10, 36, 42, 43, 44, 46, 47, 53, 62, 70, 153, 184, 207, 215, 386])
+
+/** ClickHouse finds no key for one join of some statements (INVALID_JOIN_ON_EXPRESSION). */
+const NO_JOIN = 403
 
 function typedError(error: unknown, task: QueryTask): unknown {
   if (!(error instanceof ClickHouseError)) return error
+  if (error.code === NO_JOIN) return new Refused('a join of this statement is not possible in a cluster')
   const known = CODES[error.code]?.(task)
   if (known !== undefined || OWN.has(error.code)) return known ?? error
   warn(`ClickHouse: ${error.message}`)

@@ -6,7 +6,7 @@ import { printDate, printInstant, shortestSingle } from '../expression/print-val
 
 type Read = (reader: Reader) => string | null
 
-/** The rows of an answer, one by one. */
+/** The rows of an answer, one by one. Throws RangeError where it ends within a row. */
 export function answerReader(bytes: Buffer): {
   readonly columns: readonly string[]
   readonly next: () => (string | null)[] | undefined

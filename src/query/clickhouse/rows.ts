@@ -6,10 +6,10 @@
  * it pass: no condition, index or column of a reader crosses a LIMIT (docs/decisions/0059). With
  * several shards all of this is done on each of them.
  */
+import { must } from '../../util/assert.ts'
 import { queryColumns } from '../expression/operand.ts'
 import type { Restriction, Statement } from '../plan/plan.ts'
 import type { PoolRows } from '../plan/query-task.ts'
-import { rowsName } from './write-sources.ts'
 import { quoted } from './write-values.ts'
 
 /** The table of a pool, where one query reads it. */
@@ -18,26 +18,37 @@ export interface PoolTable {
   readonly table: string
   /** It has replaced and deleted rows, which FINAL and this condition leave out; '' without them. */
   readonly isLive: string
-  /** A SELECT over the table as one of all shards. Absent where there is one shard. */
+  /** A SELECT over each shard's table as one table. Absent where there is one shard. */
   readonly ofShards?: (select: string) => string
 }
 
-/** The whole statement. */
+/** The name of a pool's rows, where it stands in no quotes. */
+const ROWS = /`(?:[^`\\]|\\.)*`|'(?:[^'\\]|\\.)*'|\brows(?:_(\d+))?\b/gs
+
+/**
+ * The whole statement, with a table in the place of each name. The only table of a statement stands
+ * there as it is, so that shards group their rows; else its rows come from the shards.
+ */
 export function withRows(
   pools: readonly { readonly rows: PoolRows; readonly table: PoolTable }[],
-  statement: Statement,
+  { sql, commons, restriction, otherRestrictions = [] }: Statement,
 ): string {
-  const { sql, commons, restriction, otherRestrictions = [] } = statement
-  const tables = pools.map(({ rows, table }, index) => {
-    const limits = index === 0 ? restriction : otherRestrictions[index - 1]
-    return `${rowsName(index)} AS (${visibleRows(rows, table, limits)})`
+  const whole = commons === undefined ? sql : `WITH ${commons} ${sql}`
+  const isOnly = [...whole.matchAll(ROWS)].filter(([name]) => name.startsWith('rows')).length === 1
+  return whole.replaceAll(ROWS, (name, other: string | undefined) => {
+    if (!name.startsWith('rows')) return name
+    const index = Number(other ?? 0)
+    const { rows, table } = must(pools[index], 'the table of a pool')
+    const select = visibleRows(rows, table, index === 0 ? restriction : otherRestrictions[index - 1])
+    if (table.ofShards === undefined) return `(${select})`
+    const all = table.ofShards(select)
+    return isOnly ? all : `(SELECT * FROM ${all})`
   })
-  return `WITH ${[...tables, ...(commons === undefined ? [] : [commons])].join(', ')} ${sql}`
 }
 
 function visibleRows(
   { schema }: PoolRows,
-  { table, isLive, ofShards = select => select }: PoolTable,
+  { table, isLive }: PoolTable,
   { columns = null, where = '' }: Partial<Restriction> = {},
 ): string {
   const names = columns ?? queryColumns(schema).map(({ name }) => name)
@@ -46,7 +57,5 @@ function visibleRows(
   const conditions = [isLive, where].filter(each => each !== '')
   const from = `${table} AS r${isLive === '' ? '' : ' FINAL'}`
   const barrier = where === '' ? '' : ` LIMIT ${2n ** 63n - 1n}`
-  return ofShards(
-    `SELECT ${list} FROM ${from}${conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`}${barrier}`,
-  )
+  return `SELECT ${list} FROM ${from}${conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`}${barrier}`
 }

@@ -16,7 +16,7 @@ type Join = Extract<Source, { kind: 'join' }>
 type Combination = Extract<Source, { kind: 'combination' }>
 
 /** The name of a pool's rows in a statement. Pool 0 is the task's own. */
-export function rowsName(pool: number): string {
+function rowsName(pool: number): string {
   return pool === 0 ? 'rows' : `rows_${pool}`
 }
 
@@ -59,7 +59,9 @@ class Sources {
   }
 
   #table(sql: string, alias: string): string {
-    return this.#ones.has(alias) ? `(SELECT *, 1 AS ${ONE} FROM ${sql}) AS ${alias}` : `${sql} AS ${alias}`
+    return this.#ones.has(alias)
+      ? `(SELECT *, materialize(1) AS ${ONE} FROM ${sql}) AS ${alias}`
+      : `${sql} AS ${alias}`
   }
 
   #join({ join, left, right, on }: Join): string {
@@ -71,7 +73,7 @@ class Sources {
     const first = this.write(left)
     const second = right.kind === 'join' ? this.#nested(right, after) : this.write(right)
     if (on === undefined) return `${first} CROSS JOIN ${second}`
-    const same = ones.map(alias => `ignore(${this.#oneOf(alias)})`).join(' = ')
+    const same = ones.map(alias => `ifNull(${this.#oneOf(alias)}, 1)`).join(' = ')
     const all = [...(same === '' ? [] : [same]), ...conditions.map(each => this.#condition(each))]
     return `${first} ${join} JOIN ${second} ON ${all.join(' AND ')}`
   }

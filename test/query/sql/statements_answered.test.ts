@@ -1,6 +1,6 @@
 /** Statements over real rows, each against DuckDB over tables with the same rows. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { newSeed, randomFrom } from '../../util/random.ts'
+import { casesOf, newSeed, randomFrom } from '../../util/random.ts'
 import { SqlPools } from './pools.ts'
 import { RandomStatements } from './random-statements.ts'
 import { Reference } from './reference.ts'
@@ -150,11 +150,16 @@ describe('answers as DuckDB', () => {
     })
 })
 
-const RANDOM = 200
+const RANDOM = casesOf(200, 1_500)
 
 test(`${RANDOM} random statements answer as DuckDB`, async () => {
   const seed = newSeed()
   process.stdout.write(`statements_answered: seed ${seed}\n`)
   const random = new RandomStatements(randomFrom(seed))
-  for (let i = 0; i < RANDOM; i++) await reference.compare(pools, random.statement(), true)
+  for (let i = 0; i < RANDOM; i++) {
+    const statement = random.statement()
+    await reference.compare(pools, statement, true).catch((error: Error) => {
+      throw new Error(`${statement}\n${error.message}`)
+    })
+  }
 })

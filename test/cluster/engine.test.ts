@@ -1,0 +1,219 @@
+/** The engine of the cluster store: its limits, failures and turns, and what a policy hides. */
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ClickHouseEngine, type ClickHouseEngineOptions } from '../../src/query/clickhouse/engine.ts'
+import { withRows } from '../../src/query/clickhouse/rows.ts'
+import { clickhouse } from '../../src/query/clickhouse/write-statement.ts'
+import { columnOf, operation } from '../../src/query/expression/typed.ts'
+import type { Statement } from '../../src/query/plan/plan.ts'
+import type { QueryEngine, QueryTask } from '../../src/query/plan/query-task.ts'
+import { schemaOf } from '../query/pool.ts'
+import { startClickHouse, type TestClickHouse, whyNoClickHouse } from './clickhouse.ts'
+
+const why = whyNoClickHouse()
+if (why !== undefined) process.stdout.write(`skipped: ${why}\n`)
+
+const schema = schemaOf([
+  ['n', 'INT64'],
+  ['secret', 'STRING'],
+])
+const parser: Pick<QueryEngine, 'parse' | 'parseStatement'> = {
+  parse: async () => ({ badRequest: 'no text' }),
+  parseStatement: async () => ({ badRequest: 'no text' }),
+}
+const TABLE = { table: 'numbers_table', isLive: '_deleted = 0' }
+const engines: ClickHouseEngine[] = []
+afterAll(async () => {
+  for (const engine of engines) await engine.stop()
+})
+
+function engineAt(url: string, more: Partial<ClickHouseEngineOptions> = {}): ClickHouseEngine {
+  const engine = new ClickHouseEngine({ address: { url }, parser, tableOf: async () => TABLE, ...more })
+  engines.push(engine)
+  return engine
+}
+
+function taskOf(sql: string, more: Partial<QueryTask> = {}): QueryTask {
+  const statement: Statement = { sql, bounds: [] }
+  return { schema, segments: [], statement, rowsMax: 1_000, ...more }
+}
+
+describe.skipIf(why !== undefined)('against ClickHouse', () => {
+  let clickHouse: TestClickHouse
+  let engine: ClickHouseEngine
+
+  beforeAll(async () => {
+    clickHouse = await startClickHouse()
+    engine = engineAt(clickHouse.url)
+    await clickHouse.query(
+      `CREATE TABLE numbers_table (_service_received_at DateTime64(6, 'UTC'), _service_payload String, n Int64,
+       secret String, _version UInt64, _deleted UInt8) ENGINE = ReplacingMergeTree(_version) ORDER BY n`,
+    )
+    await clickHouse.query(
+      `INSERT INTO numbers_table SELECT 0, '{}', number, toString(number % 10), 1, 0 FROM numbers(100000)`,
+    )
+    await clickHouse.query(`INSERT INTO numbers_table SELECT 0, '{}', number, '', 2, 1 FROM numbers(10)`)
+  })
+  afterAll(() => clickHouse.stop())
+
+  test('a tombstone hides its row', async () => {
+    const { rows, recordsProcessed } = await engine.run(
+      taskOf('SELECT toInt64(count()) FROM rows AS r'),
+      'APP',
+    )
+    expect(rows).toEqual([['99990']])
+    expect(recordsProcessed).toBeGreaterThan(0)
+  })
+
+  test.each([
+    ['SELECT r.n FROM rows AS r', {}, 'too_many_rows'],
+    ['SELECT arrayJoin(groupArray(r.n)) FROM rows AS r', {}, 'too_many_rows'],
+    ["SELECT repeat('x', 900000) FROM rows AS r LIMIT 100", {}, 'answer_too_large'],
+    ['SELECT sum(a.n * b.n) FROM rows AS a CROSS JOIN rows AS b', { queryMsMax: 300 }, 'timeout'],
+    [
+      "SELECT toInt64(length(groupArray(concat(toString(r.n), repeat('x', 10000))))) FROM rows AS r",
+      {},
+      'query_memory',
+    ],
+  ])('%s ends', async (sql, more, code) => {
+    const limited = engineAt(clickHouse.url, more)
+    await expect(limited.run(taskOf(sql), 'APP')).rejects.toMatchObject({ name: 'Unavailable', code })
+    expect((await limited.run(taskOf('SELECT max(r.n) FROM rows AS r'), 'APP')).rows).toEqual([['99999']])
+  })
+
+  test('a limited reader runs nothing below the policy', async () => {
+    const n = columnOf({ name: 'n', type: 'INT64' })
+    const bound = {
+      op: 'value',
+      kind: 'integer',
+      bits: 63,
+      operands: [],
+      bound: { type: 'INT64', value: '7' },
+    } as const
+    const select = {
+      where: operation('>', 'boolean', [n, bound]),
+      outputs: [{ name: 'value', value: operation('count_rows', 'integer', []) }],
+    }
+    const where = operation('starts_with', 'boolean', [
+      columnOf({ name: 'secret', type: 'STRING' }),
+      { op: 'value', kind: 'text', bits: 0, operands: [], bound: { type: 'STRING', value: '3' } },
+    ])
+    const planOf = async (visible?: { columns: null; where: typeof where }) => {
+      const statement = clickhouse.write({ select, visible })
+      const values = statement.bounds.map(({ value }) =>
+        typeof value === 'string' && value === '3' ? "'3'" : value,
+      )
+      const pools = [{ rows: { schema, segments: [] }, table: TABLE }]
+      const sql = withRows(pools, statement).replaceAll(/\{p(\d+):\w+\}/g, (_, place) =>
+        String(values[place - 1]),
+      )
+      return await clickHouse.query(`EXPLAIN indexes = 1 ${sql}`)
+    }
+    // Without the policy the reader's condition is one of the table's index.
+    expect(await planOf()).toMatch(/Condition: \(n in \[8, \+Inf\)\)/)
+    const limited = await planOf({ columns: null, where })
+    expect(limited).not.toMatch(/n in/)
+    expect(limited).toMatch(/Filter[\s\S]*Limit[\s\S]*Filter[\s\S]*ReadFromMergeTree/)
+  })
+
+  test('shards group their rows, and joins read them', async () => {
+    const ofShards = (select: string) => `remote('localhost,127.0.0.1', view(${select}))`
+    const shards = engineAt(clickHouse.url, {
+      tableOf: async () => ({ table: 'default.numbers_table', isLive: '_deleted = 0', ofShards }),
+    })
+    const count = await shards.run(taskOf('SELECT toInt64(count()) FROM rows AS r WHERE r.n >= 50000'), 'APP')
+    expect(count.rows).toEqual([['100000']])
+    const joined = await shards.run(
+      taskOf('SELECT toInt64(count()) FROM rows AS a INNER JOIN rows AS b ON a.n = b.n WHERE a.n < 20'),
+      'APP',
+    )
+    expect(joined.rows).toEqual([['40']])
+  })
+})
+
+describe('of a server that fails', () => {
+  let server: Server | undefined
+
+  async function listen(answer: Parameters<typeof createServer>[1]): Promise<string> {
+    server = createServer(answer!)
+    await new Promise<void>(resolve => server!.listen(0, '127.0.0.1', resolve))
+    return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  }
+  afterAll(() => {
+    server?.closeAllConnections()
+    server?.close()
+  })
+
+  test('nothing listens', async () => {
+    const url = await listen((_, response) => response.end())
+    await new Promise(resolve => server!.close(resolve))
+    await expect(engineAt(url).run(taskOf('SELECT 1'), 'APP')).rejects.toMatchObject({
+      name: 'Unavailable',
+      code: 'cluster_unreachable',
+    })
+  })
+
+  test.each([
+    ['Code: 60', 60, 'cluster'],
+    ['Code: 241', 241, 'query_memory'],
+    ['Code: 159', 159, 'timeout'],
+    ['Code: 999 keeper', 999, 'cluster'],
+  ])('%s', async (text, number, code) => {
+    const url = await listen((_, response) => {
+      response.writeHead(500, { 'X-ClickHouse-Exception-Code': number }).end(text)
+    })
+    await expect(engineAt(url).run(taskOf('SELECT 1'), 'APP')).rejects.toMatchObject({
+      name: 'Unavailable',
+      code,
+    })
+  })
+
+  test('an answer that is cut off is no answer', async () => {
+    const header = Buffer.from('\x01\x01c\x05Int64', 'latin1')
+    const url = await listen((_, response) => response.end(Buffer.concat([header, Buffer.alloc(12)])))
+    await expect(engineAt(url).run(taskOf('SELECT 1'), 'APP')).rejects.toMatchObject({ code: 'cluster' })
+  })
+
+  test('a client that goes ends its query, and applications take turns', async () => {
+    const killed: string[] = []
+    const open: { readonly key: string; readonly end: () => void }[] = []
+    let arrived = () => {}
+    const url = await listen((request, response) => {
+      const query = new URL(request.url!, 'http://x').searchParams
+      if (query.has('param_id')) killed.push(query.get('param_id')!)
+      const end = () => response.end(Buffer.from('\x01\x01c\x05Int64', 'latin1'))
+      if (query.has('param_id')) end()
+      else open.push({ key: query.get('query_id')!, end })
+      arrived()
+    })
+    const engine = engineAt(url, { runningMax: 1 })
+    const order: string[] = []
+    const ask = (key: string, gone?: AbortSignal) =>
+      engine.run(taskOf('SELECT 1'), key, () => order.push(key), gone).catch((error: Error) => error)
+    const gone = new AbortController()
+    const arrival = new Promise<void>(resolve => {
+      arrived = resolve
+    })
+    const first = ask('A', gone.signal)
+    const waiting = [ask('A'), ask('A'), ask('B')]
+    expect(engine.stats()).toEqual({ running: 1, waiting: 3 })
+    await arrival
+    const { key } = open[0]!
+    const next = () =>
+      new Promise<void>(resolve => {
+        arrived = () => open.length > order.length - 1 && killed.length > 0 && resolve()
+      })
+    const after = next()
+    gone.abort()
+    expect(await first).toMatchObject({ code: 'client_gone' })
+    await after
+    expect(killed).toEqual([key])
+    for (let turn = 1; turn <= waiting.length; turn++) {
+      while (open[turn] === undefined) await new Promise<void>(resolve => (arrived = resolve))
+      open[turn]!.end()
+    }
+    await Promise.all(waiting)
+    expect(order).toEqual(['A', 'A', 'B', 'A'])
+  })
+})

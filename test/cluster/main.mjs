@@ -1,0 +1,48 @@
+/**
+ * The tests of the cluster store: those of test/cluster, and the models of questions once more with
+ * their rows in ClickHouse. They need a Python that has the package chdb (pip install chdb==4.4.0).
+ *
+ *   WEIR_TEST_CHDB_PYTHON     that Python; its default is python3
+ *   WEIR_TEST_CLICKHOUSE_URL  instead of it the HTTP address of a server whose data may be changed
+ */
+import { spawnSync } from 'node:child_process'
+
+const python = process.env['WEIR_TEST_CHDB_PYTHON'] ?? 'python3'
+const hasServer = process.env['WEIR_TEST_CLICKHOUSE_URL'] !== undefined
+if (!hasServer && spawnSync(python, ['-c', 'import chdb']).status !== 0) {
+  process.stdout.write(
+    `skipped: ${python} has no package chdb. Install it (pip install chdb==4.4.0), or set WEIR_TEST_CHDB_PYTHON\n`,
+  )
+  process.exit(0)
+}
+
+/** Models that say nothing about files, DuckDB or its limits. */
+const MODELS = [
+  'counter_plans',
+  'filters_model',
+  'leaderboard_model',
+  'percentile_model',
+  'policies',
+  'relative_ranges',
+  'time_intervals',
+  'time_series_model',
+  'expression/attack_corpus',
+  'expression/evaluated',
+  'expression/random_calls',
+  'expression/whole_numbers_model',
+  'sql/attack_corpus',
+  'sql/statements_answered',
+]
+
+function run(files, store) {
+  const env = { ...process.env, WEIR_TEST_CHDB_PYTHON: python, ...store }
+  const names = files.map(name => `dist/test/${name}.test.js`)
+  return spawnSync('npx', ['vitest', 'run', ...names], { stdio: 'inherit', env }).status ?? 1
+}
+
+const own = run(['cluster/engine', 'cluster/same_answers'], {})
+const models = run(
+  MODELS.map(name => `query/${name}`),
+  { WEIR_TEST_STORE: 'clickhouse' },
+)
+process.exit(own || models)
