@@ -118,7 +118,7 @@ function encodeEnd(row: number, version: bigint, deleted: number): Buffer {
   return bytes
 }
 
-/** A value of a nullable column in RowBinary. Texts come as bytes, as the package cuts U+FEFF off. */
+/** A value of a nullable column in RowBinary. Texts come as bytes: the package cuts U+FEFF off. */
 function encode(type: ColumnType, cell: unknown): Buffer {
   if (cell === null) return Buffer.from([1])
   const bytes = Buffer.alloc(9)

@@ -1,6 +1,7 @@
 /**
- * The tests of the cluster store: those of test/cluster, and the models of questions once more with
- * their rows in ClickHouse. They need a Python that has the package chdb (pip install chdb==4.4.0).
+ * The tests of the cluster store: those of test/cluster, each of which says what it is skipped
+ * without, then the models of questions once more with their rows in ClickHouse. These need a
+ * Python that has the package chdb (pip install chdb==4.4.0).
  *
  *   WEIR_TEST_CHDB_PYTHON     that Python; its default is python3
  *   WEIR_TEST_CLICKHOUSE_URL  instead of it the HTTP address of a server whose data may be changed
@@ -8,13 +9,8 @@
 import { spawnSync } from 'node:child_process'
 
 const python = process.env['WEIR_TEST_CHDB_PYTHON'] ?? 'python3'
-const hasServer = process.env['WEIR_TEST_CLICKHOUSE_URL'] !== undefined
-if (!hasServer && spawnSync(python, ['-c', 'import chdb']).status !== 0) {
-  process.stdout.write(
-    `skipped: ${python} has no package chdb. Install it (pip install chdb==4.4.0), or set WEIR_TEST_CHDB_PYTHON\n`,
-  )
-  process.exit(0)
-}
+const hasChdb =
+  process.env['WEIR_TEST_CLICKHOUSE_URL'] !== undefined || spawnSync(python, ['-c', 'import chdb']).status === 0
 
 /** Models that say nothing about files, DuckDB or its limits. */
 const MODELS = [
@@ -34,15 +30,17 @@ const MODELS = [
   'sql/statements_answered',
 ]
 
-function run(files, store) {
-  const env = { ...process.env, WEIR_TEST_CHDB_PYTHON: python, ...store }
-  const names = files.map(name => `dist/test/${name}.test.js`)
-  return spawnSync('npx', ['vitest', 'run', ...names], { stdio: 'inherit', env }).status ?? 1
+/** @param {string[]} args @param {Record<string, string>} [more] */
+function run(args, more) {
+  const env = { ...process.env, WEIR_TEST_CHDB_PYTHON: python, ...more }
+  return spawnSync('npx', ['vitest', 'run', ...args], { stdio: 'inherit', env }).status ?? 1
 }
 
-const own = run(['cluster/engine', 'cluster/same_answers'], {})
-const models = run(
-  MODELS.map(name => `query/${name}`),
-  { WEIR_TEST_STORE: 'clickhouse' },
-)
+const own = run(['--mode', 'cluster'])
+if (!hasChdb)
+  process.stdout.write(
+    `skipped: ${python} has no package chdb. Install it (pip install chdb==4.4.0), or set WEIR_TEST_CHDB_PYTHON\n`,
+  )
+const files = MODELS.map(name => `dist/test/query/${name}.test.js`)
+const models = hasChdb ? run(files, { WEIR_TEST_STORE: 'clickhouse' }) : 0
 process.exit(own || models)

@@ -1,8 +1,8 @@
 /**
  * Runs statements in ClickHouse: a bounded, fair queue before its HTTP interface (W-9).
  *
- *   run ──► waits, in turn by application ──► tables of the pools ──► `WITH rows AS (…) statement` ──►
- *   RowBinary ──► printed in turns (W-11)
+ *   run ──► waits, in turn by application ──► tables of the pools ──► statement over them ──► HTTP
+ *   ──► RowBinary ──► printed in turns (W-11)
  *
  *   W-8  ClickHouse sends an answer when it is whole (wait_end_of_query). A failure is an error,
  *        never a short answer.

@@ -2,9 +2,9 @@
  * `rows`, which statements read: the live rows of a pool's table, with the columns that the reader
  * sees.
  *
- * Where a policy hides rows, nothing of the statement is computed on a row before the policy has let
- * it pass: no condition, index or column of a reader crosses a LIMIT (docs/decisions/0059). With
- * several shards all of this is done on each of them.
+ * Where a policy hides rows, nothing of the statement is computed on a row before the policy has
+ * let it pass: no condition, index or column of a reader crosses a LIMIT (docs/decisions/0059).
+ * With several shards all of this is done on each of them.
  */
 import { must } from '../../util/assert.ts'
 import { queryColumns } from '../expression/operand.ts'
@@ -16,7 +16,7 @@ import { quoted } from './write-values.ts'
 export interface PoolTable {
   /** `database.table` */
   readonly table: string
-  /** It has replaced and deleted rows, which FINAL and this condition leave out; '' without them. */
+  /** What leaves deleted rows out, after FINAL those that were replaced; '' where no row is. */
   readonly isLive: string
   /** A SELECT over each shard's table as one table. Absent where there is one shard. */
   readonly ofShards?: (select: string) => string

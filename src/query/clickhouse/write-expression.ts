@@ -3,8 +3,8 @@
  * (duckdb/write-expression.ts). Every value of a caller is bound. No expression fails on a row.
  *
  *   integers   Int64 up to 62 bits, Int128 up to 126
- *   times      Int64 microseconds since 1970, dates Int32 days (write-times.ts); columns of pools are
- *              DateTime64(6, 'UTC') and Date32
+ *   times      Int64 microseconds since 1970, dates Int32 days (write-times.ts); columns of pools
+ *              are DateTime64(6, 'UTC') and Date32
  *   reals      DuckDB's order: -0 is 0, NaN equals itself and is beyond all others. Only arithmetic
  *              makes NaN, so only its results are compared in that way.
  *   nulls      -OrNull: an aggregate over no rows is null

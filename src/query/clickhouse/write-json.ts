@@ -80,7 +80,7 @@ function isWhole(doc: string): string {
   return `(isValidJSON(${doc}) AND NOT match(${doc}, '\\\\${MARK_SQL}[^"]*"[ \\\\t\\\\r\\\\n]*:'))`
 }
 
-/** Marked texts as numbers again: as DuckDB prints them, and as they are where they are infinite. */
+/** Marked texts as numbers again: as DuckDB prints them, and infinite ones as they are. */
 function unmarked(raw: string, name: Let): string {
   const number = (part: string) =>
     name([`substring(${part}, 1, position(${part}, '"') - 1)`], text => {

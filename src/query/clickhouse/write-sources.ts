@@ -1,8 +1,8 @@
 /**
  * The tables that a SELECT reads, as SQL of ClickHouse.
  *
- *   joins         ClickHouse joins from left to right. A join on the right becomes a subquery, whose
- *                 columns have the names of their tables before theirs. An outer join needs an
+ *   joins         ClickHouse joins from left to right. A join on the right becomes a subquery,
+ *                 whose columns have the names of their tables before theirs. A join needs an
  *                 equality: without one both sides get a column that is the same in all rows.
  *   combinations  UNION, INTERSECT and EXCEPT as groups: ClickHouse's INTERSECT ALL counts no rows.
  */

@@ -1,7 +1,7 @@
 /**
  * Times and dates as SQL of ClickHouse: a time is Int64 microseconds since 1970, a date Int32 days.
- * ClickHouse's calendar is exact for the years 1900 to 2299 alone. Dates repeat each 400 years, so a
- * date of any year is computed as that of these years.
+ * ClickHouse's calendar is exact for the years 1900 to 2299 alone. Dates repeat each 400 years, so
+ * a date of any year is computed as that of these years.
  */
 import type { IntervalUnit } from '../expression/ast.ts'
 import { type KeyRule, ORIGIN_MS, type Step } from '../expression/time-key.ts'

@@ -52,7 +52,7 @@ export class Binder {
     return this.bind({ type: 'STRING', value })
   }
 
-  /** The condition that a text is like `pattern`, as duckdb/write-like.ts has it. Throws Refused. */
+  /** The condition that a text is like `pattern` (duckdb/write-like.ts). Throws Refused. */
   like(column: string, pattern: string, ignoresCase: boolean): string {
     const { form, text, pieces } = readLike(pattern, ignoresCase)
     if (form === '=') return `(${column} = ${this.text(text)})`
