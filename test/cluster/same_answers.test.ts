@@ -325,3 +325,80 @@ clusterTest('numbers', async () => {
     values,
   )
 })
+
+/** The quotient rounded to so many bits, half to even; both are positive. */
+function rounded(
+  dividend: bigint,
+  divisor: bigint,
+  bits: number,
+): readonly [mantissa: bigint, scale: bigint] {
+  const scale = 160n
+  const quotient = (dividend << scale) / divisor
+  const over = BigInt(quotient.toString(2).length - bits)
+  const [kept, rest, half] = [quotient >> over, quotient & ((1n << over) - 1n), 1n << (over - 1n)]
+  const isTie = rest === half && (dividend << scale) % divisor === 0n
+  const isUp = rest > half || (rest === half && (!isTie || kept % 2n === 1n))
+  return [isUp ? kept + 1n : kept, scale - over]
+}
+
+/** Sums and counts whose quotient a rounding to 64 bits before changes: small counts have none. */
+function twiceRounded(
+  random: () => number,
+  count: number,
+): readonly (readonly [sum: bigint, count: number])[] {
+  const found: (readonly [bigint, number])[] = []
+  while (found.length < count) {
+    const sum = (BigInt(Math.floor(random() * 2 ** 53)) << 9n) + BigInt(Math.floor(random() * 512))
+    const divisor = 2_000 + Math.floor(random() * 1_000)
+    const [mantissa, scale] = rounded(sum, BigInt(divisor), 64)
+    const once = rounded(sum, BigInt(divisor), 53)
+    const twice = rounded(mantissa, 1n << scale, 53)
+    if (once[0] !== twice[0] && sum > 0n) found.push([sum, divisor])
+  }
+  return found
+}
+
+clusterTest('averages of whole numbers', async () => {
+  const random = randomFrom(newSeed())
+  const groups = [
+    ...twiceRounded(random, 3),
+    ...Array.from(
+      { length: 300 },
+      () => [BigInt(Math.floor(random() * 2 ** 60)), 1 + below(random, 20)] as const,
+    ),
+  ]
+  const list = groups.flatMap(([sum, count], group) =>
+    Array.from({ length: count }, (_, index): Row => {
+      const sign = group % 2 === 0 ? 1n : -1n
+      return {
+        group,
+        n: index === 0 ? sign * sum : 0n,
+        large: 2n ** 62n + sum,
+        small: below(random, 2 ** 31),
+      }
+    }),
+  )
+  const schema = schemaOf([
+    ['group', 'INT32'],
+    ['n', 'INT64'],
+    ['large', 'INT64'],
+    ['small', 'INT32'],
+  ])
+  const segment = await texts.segment(schema, list)
+  await texts.engine()
+  const text =
+    'SELECT "group", avg(n), avg(n + 0), avg(small), avg(coalesce(small, 0)), avg(large - 1) FROM t GROUP BY 1 ORDER BY 1'
+  const statement = await texts.local.parseStatement(text, 'APP')
+  if ('badRequest' in statement) throw new Error(statement.badRequest)
+  const answers = await Promise.all(
+    [texts.local, (await texts.cluster()).engine].map(engine =>
+      texts.answer(sql, schema, { statement, poolOf: [0], dialect: 'POSTGRESQL' }, [segment], { engine }),
+    ),
+  )
+  const [local, cluster] = answers.map(answer => ('badRequest' in answer ? [answer.badRequest] : answer.rows))
+  expect(local!).toHaveLength(groups.length)
+  const different = cluster!.flatMap((row, index) =>
+    String(row) === String(local![index]) ? [] : [`${local![index]} | ${row}`],
+  )
+  expect(different).toEqual([])
+})

@@ -14,6 +14,7 @@ import { READ_PARTS } from '../expression/functions.ts'
 import type { Select } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
+import { averageOfBigints, isBigint } from './write-average.ts'
 import { castSql, isWide, NULLABLE } from './write-casts.ts'
 import { newLet } from './write-lambda.ts'
 import { mayBeNan, orderedReals } from './write-reals.ts'
@@ -419,7 +420,8 @@ export class ClickHouseWriter {
         real ?? castSql({ ...one, op: 'cast', kind: 'real', type: 'DOUBLE', operands: [one] }, sql, this)
       return `(${of(`sumKahanOrNull(${value})`)} / ${count})`
     }
-    return `(toFloat64(${of(`sumOrNull(toInt128(${sql}))`)}) / ${count})`
+    const sum = of(`sumOrNull(toInt128(${sql}))`)
+    return isBigint(one) ? averageOfBigints(sum, count, this.name) : `(toFloat64(${sum}) / ${count})`
   }
 
   /** All values, sorted: ClickHouse's own quantiles round in another way. */
