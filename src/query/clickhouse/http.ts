@@ -1,10 +1,13 @@
 /** Statements over ClickHouse's HTTP interface. Connections stay open. */
 import { Agent, type IncomingMessage, request } from 'node:http'
+import { request as requestTls, Agent as TlsAgent } from 'node:https'
 import { Unavailable } from '../../util/errors.ts'
 
 export interface ClickHouseAddress {
-  /** `http://host:port` */
+  /** `http://host:port`, or `https://…` */
   readonly url: string
+  /** PEM of the authorities of an `https` address; absent for those of Node. */
+  readonly ca?: string
   readonly user?: string
   readonly password?: string
 }
@@ -29,10 +32,13 @@ export class ClickHouseError extends Error {
 
 export class ClickHouseHttp {
   readonly #address: ClickHouseAddress
-  readonly #agent = new Agent({ keepAlive: true, noDelay: true })
+  readonly #agent: Agent
 
   constructor(address: ClickHouseAddress) {
     this.#address = address
+    const { url, ca } = address
+    const options = { keepAlive: true, noDelay: true, ...(ca === undefined ? {} : { ca }) }
+    this.#agent = url.startsWith('https:') ? new TlsAgent(options) : new Agent(options)
   }
 
   /**
@@ -81,7 +87,8 @@ function send(
   body: string | Buffer,
 ): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    request(url, options, resolve).on('error', reject).end(body)
+    const start = url.startsWith('https:') ? requestTls : request
+    start(url, options, resolve).on('error', reject).end(body)
   })
 }
 
