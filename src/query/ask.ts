@@ -112,7 +112,8 @@ async function answerIn<Query, Answer>(
         ? countedRows(rows)
         : await deps.engine.run(task, reader.applicationId, verify, reader.gone)
     const { system } = deps.engine.dialect
-    if (rows === undefined) stages.end('SELECT', { ...SELECT, 'db.system.name': system, 'db.query.text': sql })
+    if (rows === undefined)
+      stages.end('SELECT', { ...SELECT, 'db.system.name': system, 'db.query.text': sql })
     reader.verifyAgain()
     deps.onQuery(monotonicMs() - beganMs)
     const answer = await reader.inTurn(() => plan.answer(done.rows))

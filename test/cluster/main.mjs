@@ -10,7 +10,8 @@ import { spawnSync } from 'node:child_process'
 
 const python = process.env['WEIR_TEST_CHDB_PYTHON'] ?? 'python3'
 const hasChdb =
-  process.env['WEIR_TEST_CLICKHOUSE_URL'] !== undefined || spawnSync(python, ['-c', 'import chdb']).status === 0
+  process.env['WEIR_TEST_CLICKHOUSE_URL'] !== undefined ||
+  spawnSync(python, ['-c', 'import chdb']).status === 0
 
 /** Models that say nothing about files, DuckDB or its limits. */
 const MODELS = [

@@ -8,6 +8,7 @@ import { sourceSql } from './write-sources.ts'
 import { quoted } from './write-values.ts'
 
 export const clickhouse: Dialect = {
+  system: 'clickhouse',
   write({ select, visible, commons = [], others = [] }) {
     const writer: ClickHouseWriter = new ClickHouseWriter(inner => selectSql(inner, writer, false))
     const tables = commons.map(common => commonSql(common, writer)).join(', ')
