@@ -133,6 +133,7 @@ function destinationOf(body: Uint8Array): Destination | Refusal {
       return refuse(400, 'bad_request', '"keep" must be a number of backups from 1')
     return { bucket, keep: keep as number }
   }
+  if (keep !== undefined) return refuse(400, 'bad_request', '"keep" goes with a "bucket"')
   if (typeof folder !== 'string' || folder === '' || folder.includes('\0'))
     return refuse(400, 'bad_request', '"folder" must be the absolute path of a new folder')
   return { folder }

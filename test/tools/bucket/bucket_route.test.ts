@@ -36,6 +36,7 @@ test('a body that names no bucket is refused, and sends nothing', async () => {
     [{ bucket: '/folder' }, 'bad_bucket'],
     [{ bucket: 's3://bucket/../x' }, 'bad_bucket'],
     [{ folder: BUCKET }, 'bad_folder'],
+    [{ folder: '/x', keep: 7 }, 'bad_request'],
   ]
   for (const [body, code] of refused) {
     const { status, problem } = await askBackup(server, body)
