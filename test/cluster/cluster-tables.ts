@@ -5,10 +5,9 @@ import type { QuerySegment } from '../../src/index/index-types.ts'
 import { ClickHouseEngine } from '../../src/query/clickhouse/engine.ts'
 import { ClickHouseHttp } from '../../src/query/clickhouse/http.ts'
 import type { PoolTable } from '../../src/query/clickhouse/rows.ts'
-import { quoted } from '../../src/query/clickhouse/write-values.ts'
 import { queryColumns } from '../../src/query/expression/operand.ts'
 import type { PoolRows, QueryEngine } from '../../src/query/plan/query-task.ts'
-import { quoteName, quoteText } from '../../src/util/sql.ts'
+import { quoteClickHouseName, quoteName, quoteText } from '../../src/util/sql.ts'
 import { startClickHouse, type TestClickHouse } from './clickhouse.ts'
 
 const TYPES: Readonly<Record<ColumnType, string>> = {
@@ -69,7 +68,7 @@ export class ClusterTables {
   /** A key has its row, and a tombstone where the row is deleted. */
   async #load({ schema, segments }: PoolRows, table: string): Promise<PoolTable> {
     const columns = queryColumns(schema)
-    const types = columns.map(({ name, type }) => `${quoted(name)} Nullable(${TYPES[type]})`)
+    const types = columns.map(({ name, type }) => `${quoteClickHouseName(name)} Nullable(${TYPES[type]})`)
     await this.query(
       `CREATE TABLE ${table} (${types.join(', ')}, _row UInt64, _version UInt64, _deleted UInt8)
        ENGINE = ReplacingMergeTree(_version) ORDER BY _row`,

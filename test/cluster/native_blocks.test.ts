@@ -1,8 +1,9 @@
 /** Blocks of rows, as real servers of ClickHouse read them: two shards of two replicas. */
 import { describe, expect, test } from 'vitest'
 import { nativeBlock, shardsOf } from '../../src/cluster/clickhouse/native-block.ts'
-import { createTable, quoted } from '../../src/cluster/clickhouse/table.ts'
+import { createTable } from '../../src/cluster/clickhouse/table.ts'
 import { deleteSchema, type PoolSchema } from '../../src/format/schema.ts'
+import { quoteClickHouseName } from '../../src/util/sql.ts'
 import { makeBatch, type Row, type Value } from '../util/make-batch.ts'
 import { randomFrom } from '../util/random.ts'
 import { noClickhouse, startClickhouse } from './clickhouse-18.ts'
@@ -116,7 +117,10 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
             if (block === undefined) continue
             const own = kind === 'post' ? ['_service_received_at', '_service_payload'] : []
             const names = [...own, ...of.columns.map(({ name }) => name), '_version', '_deleted']
-            await replica.query(`INSERT INTO ${NAME} (${names.map(quoted).join(', ')}) FORMAT Native`, block)
+            await replica.query(
+              `INSERT INTO ${NAME} (${names.map(quoteClickHouseName).join(', ')}) FORMAT Native`,
+              block,
+            )
           }
         }
       }

@@ -13,8 +13,9 @@ import { ClickHouseError } from '../../query/clickhouse/http.ts'
 import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
+import { quoteClickHouseName } from '../../util/sql.ts'
 import { type BlockEntry, nativeBlock } from './native-block.ts'
-import { DELETED, quoted, VERSION } from './table.ts'
+import { DELETED, VERSION } from './table.ts'
 import type { Replica, Topology } from './topology.ts'
 
 /** A request waits for no longer: its client has its own limit. */
@@ -69,7 +70,7 @@ export async function insertRows(rows: RowsToInsert, options: InsertOptions): Pr
 function insertSql(table: string, kind: RequestKind, { columns, key }: PoolSchema): string {
   const own = kind === 'delete' ? [] : [RECEIVED_AT, PAYLOAD]
   const names = [...own, ...columns.map(({ name }) => name), VERSION, ...(key === null ? [] : [DELETED])]
-  return `INSERT INTO ${quoted(table)} (${names.map(quoted).join(', ')}) FORMAT Native`
+  return `INSERT INTO ${quoteClickHouseName(table)} (${names.map(quoteClickHouseName).join(', ')}) FORMAT Native`
 }
 
 /** Where the next INSERT begins, so that replicas take turns. */
@@ -122,7 +123,9 @@ async function syncOthers(
 ): Promise<void> {
   const others = replicas.filter(replica => replica !== first)
   await Promise.all(
-    others.map(({ http }) => http.run(`SYSTEM SYNC REPLICA ${quoted(table)}`, {}, ANSWER_BYTES_MAX, signal)),
+    others.map(({ http }) =>
+      http.run(`SYSTEM SYNC REPLICA ${quoteClickHouseName(table)}`, {}, ANSWER_BYTES_MAX, signal),
+    ),
   )
 }
 

@@ -9,7 +9,7 @@
 import { ClickHouseError } from '../../query/clickhouse/http.ts'
 import { must } from '../../util/assert.ts'
 import { Unavailable } from '../../util/errors.ts'
-import { quoted } from './table.ts'
+import { quoteClickHouseName } from '../../util/sql.ts'
 import type { Replica, Topology } from './topology.ts'
 
 /** A replica that lives answers in milliseconds. ClickHouse's own limit does not hold for this. */
@@ -39,7 +39,7 @@ async function syncedOf(
   gone: AbortSignal | undefined,
 ): Promise<Replica> {
   // Merges need not be waited for.
-  const sql = `SYSTEM SYNC REPLICA ${quoted(table)}${dialect.hasTimes ? ' LIGHTWEIGHT' : ''}`
+  const sql = `SYSTEM SYNC REPLICA ${quoteClickHouseName(table)}${dialect.hasTimes ? ' LIGHTWEIGHT' : ''}`
   const reasons: string[] = []
   for (let tries = 0; tries < replicas.length; tries += 1) {
     const replica = must(replicas[(turn + tries) % replicas.length], 'a replica')

@@ -18,6 +18,7 @@ import {
   RECEIVED_AT,
 } from '../../format/schema.ts'
 import { assert, must } from '../../util/assert.ts'
+import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
 
 /** Rises with each row of a cluster: the later of two rows of a key has the higher one. */
 export const VERSION = '_version'
@@ -71,23 +72,15 @@ export function createTable(
     ]),
     [VERSION, 'UInt64'],
     ...(schema.key === null ? [] : [[DELETED, 'UInt8']]),
-  ].map(([column, type]) => `${quoted(column!)} ${type}`)
+  ].map(([column, type]) => `${quoteClickHouseName(column!)} ${type}`)
   const family = schema.key === null ? 'MergeTree' : 'ReplacingMergeTree'
   const parameters = [
-    ...(path === undefined ? [] : [text(`${path}/{shard}/${name}`), text('{replica}')]),
+    ...(path === undefined
+      ? []
+      : [quoteClickHouseText(`${path}/{shard}/${name}`), quoteClickHouseText('{replica}')]),
     ...(schema.key === null ? [] : [VERSION]),
   ]
   const engine = `${path === undefined ? '' : 'Replicated'}${family}(${parameters.join(', ')})`
-  const order = sortedBy(schema).map(quoted).join(', ')
-  return `CREATE TABLE IF NOT EXISTS ${quoted(name)} (${columns.join(', ')}) ENGINE = ${engine} ORDER BY (${order})`
-}
-
-/** A name in SQL of ClickHouse, whatever characters it has. */
-export function quoted(name: string): string {
-  return `\`${name.replaceAll(/[\\`]/g, '\\$&').replaceAll('\0', '\\0')}\``
-}
-
-/** A text in SQL of ClickHouse. For texts of callers there are parameters. */
-export function text(value: string): string {
-  return `'${value.replaceAll(/[\\']/g, '\\$&').replaceAll('\0', '\\0')}'`
+  const order = sortedBy(schema).map(quoteClickHouseName).join(', ')
+  return `CREATE TABLE IF NOT EXISTS ${quoteClickHouseName(name)} (${columns.join(', ')}) ENGINE = ${engine} ORDER BY (${order})`
 }

@@ -4,7 +4,8 @@
  */
 import { type ClickHouseAddress, ClickHouseHttp } from '../../query/clickhouse/http.ts'
 import { CannotRun, Unavailable } from '../../util/errors.ts'
-import { type ClickhouseDialect, text } from './table.ts'
+import { quoteClickHouseText } from '../../util/sql.ts'
+import type { ClickhouseDialect } from './table.ts'
 
 /** The oldest version that Weir supports. Older ones may run tests of replication. */
 const OLDEST = 25.3
@@ -81,7 +82,7 @@ async function askServer(address: ClickHouseAddress, cluster: string): Promise<F
       `${address.url} has no macros {shard} and {replica}, by which replicas find each other`,
     )
   const own = await ask(
-    `SELECT host_name, port FROM system.clusters WHERE cluster = ${text(cluster)} AND is_local`,
+    `SELECT host_name, port FROM system.clusters WHERE cluster = ${quoteClickHouseText(cluster)} AND is_local`,
   )
   const [host = '', port = ''] = (own[0] ?? '').split('\t')
   if (host === '') throw new CannotRun(`${address.url} is in no cluster ${cluster} of its remote_servers`)
@@ -89,7 +90,7 @@ async function askServer(address: ClickHouseAddress, cluster: string): Promise<F
 }
 
 async function shardCount(http: ClickHouseHttp, cluster: string): Promise<number> {
-  const sql = `SELECT count(DISTINCT shard_num) FROM system.clusters WHERE cluster = ${text(cluster)}`
+  const sql = `SELECT count(DISTINCT shard_num) FROM system.clusters WHERE cluster = ${quoteClickHouseText(cluster)}`
   return Number(lines((await http.run(sql, {}, ANSWER_BYTES_MAX)).body)[0])
 }
 

@@ -7,10 +7,10 @@
  * With several shards all of this is done on each of them.
  */
 import { must } from '../../util/assert.ts'
+import { quoteClickHouseName } from '../../util/sql.ts'
 import { queryColumns } from '../expression/operand.ts'
 import type { Restriction, Statement } from '../plan/plan.ts'
 import type { PoolRows } from '../plan/query-task.ts'
-import { quoted } from './write-values.ts'
 
 /** The table of a pool, where one query reads it. */
 export interface PoolTable {
@@ -53,7 +53,7 @@ function visibleRows(
 ): string {
   const names = columns ?? queryColumns(schema).map(({ name }) => name)
   // Without a column, rows can still be counted.
-  const list = names.length === 0 ? '1 AS _service_none' : names.map(quoted).join(', ')
+  const list = names.length === 0 ? '1 AS _service_none' : names.map(quoteClickHouseName).join(', ')
   const conditions = [isLive, where].filter(each => each !== '')
   const from = `${table} AS r${isLive === '' ? '' : ' FINAL'}`
   const barrier = where === '' ? '' : ` LIMIT ${2n ** 63n - 1n}`

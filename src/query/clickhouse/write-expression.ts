@@ -10,6 +10,7 @@
  *   nulls      -OrNull: an aggregate over no rows is null
  */
 import { AssertionFailed, assert, must } from '../../util/assert.ts'
+import { quoteClickHouseName } from '../../util/sql.ts'
 import { READ_PARTS } from '../expression/functions.ts'
 import type { Select } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'
@@ -20,7 +21,7 @@ import { newLet } from './write-lambda.ts'
 import { mayBeNan, orderedReals } from './write-reals.ts'
 import { TEXT_FUNCTIONS } from './write-texts.ts'
 import { difference, partOfTime, shifted, timeKey, truncated } from './write-times.ts'
-import { Binder, DATE32_MAX, DATE32_MIN, quoted } from './write-values.ts'
+import { Binder, DATE32_MAX, DATE32_MIN } from './write-values.ts'
 
 const COMPARISONS: ReadonlySet<string> = new Set(['=', '<>', '<', '<=', '>', '>='])
 const DEVIATIONS: Readonly<Record<string, string>> = {
@@ -104,7 +105,9 @@ export class ClickHouseWriter {
   #columnSql({ column, table = this.table }: Typed): string {
     const { name } = must(column, 'a column')
     const around = this.renamed.get(table)
-    return around === undefined ? `${table}.${quoted(name)}` : `${around}.${quoted(`${table}.${name}`)}`
+    return around === undefined
+      ? `${table}.${quoteClickHouseName(name)}`
+      : `${around}.${quoteClickHouseName(`${table}.${name}`)}`
   }
 
   #write(typed: Typed): string {
@@ -118,7 +121,7 @@ export class ClickHouseWriter {
         return typed.kind === 'date' ? `toInt32(${sql})` : `toUnixTimestamp64Micro(${sql})`
       }
       case 'output':
-        return `s.${quoted(must(typed.word, 'the name of an output'))}`
+        return `s.${quoteClickHouseName(must(typed.word, 'the name of an output'))}`
       case 'value':
         return this.binder.bind(must(typed.bound, 'a value'))
       case 'null':
@@ -257,7 +260,7 @@ export class ClickHouseWriter {
     // It is written twice: a lambda holds no subquery.
     if (holdsQuery(one)) throw new Refused('the value before IN (SELECT …) holds no subquery in a cluster')
     const { name, value: column } = must(must(typed.select, 'a subquery').outputs[0], 'a column')
-    const x = `x.${quoted(name)}`
+    const x = `x.${quoteClickHouseName(name)}`
     const isReal = one.kind === 'real'
     const as = isReal
       ? 'toFloat64'

@@ -7,10 +7,10 @@
  *   combinations  UNION, INTERSECT and EXCEPT as groups: ClickHouse's INTERSECT ALL counts no rows.
  */
 import { AssertionFailed, must } from '../../util/assert.ts'
+import { quoteClickHouseName } from '../../util/sql.ts'
 import type { Select, Source } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'
 import type { ClickHouseWriter } from './write-expression.ts'
-import { quoted } from './write-values.ts'
 
 type Join = Extract<Source, { kind: 'join' }>
 type Combination = Extract<Source, { kind: 'combination' }>
@@ -80,7 +80,7 @@ class Sources {
 
   #oneOf(alias: string): string {
     const around = this.#writer.renamed.get(alias)
-    return around === undefined ? `${alias}.${ONE}` : `${around}.${quoted(`${alias}.${ONE}`)}`
+    return around === undefined ? `${alias}.${ONE}` : `${around}.${quoteClickHouseName(`${alias}.${ONE}`)}`
   }
 
   /** An equality of two sides is a key of the join, which ClickHouse compares by bytes. */
@@ -107,13 +107,13 @@ class Sources {
       if (table !== undefined && aliases.includes(table))
         names.set(
           `${table}.${must(column, 'a column').name}`,
-          `${table}.${quoted(must(column, 'a column').name)}`,
+          `${table}.${quoteClickHouseName(must(column, 'a column').name)}`,
         )
     for (const alias of this.#ones)
       if (aliases.includes(alias)) names.set(`${alias}.${ONE}`, this.#oneOf(alias))
     const inside = [...names].map(([key, sql]) => {
       const around = this.#writer.renamed.get(key.slice(0, key.indexOf('.')))
-      return `${around === undefined ? sql : `${around}.${quoted(key)}`} AS ${quoted(key)}`
+      return `${around === undefined ? sql : `${around}.${quoteClickHouseName(key)}`} AS ${quoteClickHouseName(key)}`
     })
     for (const alias of aliases) this.#writer.renamed.set(alias, name)
     return `(SELECT ${inside.length === 0 ? '1' : inside.join(', ')} FROM ${inner}) AS ${name}`
@@ -157,16 +157,16 @@ function conditionsOf(source: Source): readonly Typed[] {
 function combinationSql({ operator, isAll, left, right }: Combination, writer: ClickHouseWriter): string {
   const [a, b] = [left, right].map(each => `(${writer.select(each)})`)
   if (operator === 'UNION' && isAll) return `(${a} UNION ALL ${b})`
-  const names = left.outputs.map(({ name }) => quoted(name))
+  const names = left.outputs.map(({ name }) => quoteClickHouseName(name))
   // Zeros and NaN are told apart by their bytes.
   const keys = left.outputs.map(({ name, value }) => {
-    const x = `x.${quoted(name)}`
+    const x = `x.${quoteClickHouseName(name)}`
     const key = value.kind === 'real' ? `multiIf(isNaN(${x}), nan, ${x} = 0, abs(${x}), ${x})` : x
-    return `${key} AS ${quoted(name)}`
+    return `${key} AS ${quoteClickHouseName(name)}`
   })
   const list = names.join(', ')
   if (operator === 'UNION') return `(SELECT DISTINCT ${keys.join(', ')} FROM (${a} UNION ALL ${b}) AS x)`
-  const [of, n] = [quoted('_service_left'), quoted('_service_n')]
+  const [of, n] = [quoteClickHouseName('_service_left'), quoteClickHouseName('_service_n')]
   const both = [a, b].map(
     (each, index) => `SELECT ${keys.join(', ')}, ${1 - index} AS ${of} FROM ${each} AS x`,
   )

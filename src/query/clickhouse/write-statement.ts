@@ -1,11 +1,11 @@
 /** A plan as a statement of ClickHouse (25.3 and newer). */
 import { must } from '../../util/assert.ts'
+import { quoteClickHouseName } from '../../util/sql.ts'
 import type { Order, Output, Select } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'
 import type { CommonTable, Dialect, Restriction, VisibleRows } from '../plan/plan.ts'
 import { ClickHouseWriter } from './write-expression.ts'
 import { sourceSql } from './write-sources.ts'
-import { quoted } from './write-values.ts'
 
 export const clickhouse: Dialect = {
   system: 'clickhouse',
@@ -47,7 +47,7 @@ function selectSql(select: Select, writer: ClickHouseWriter, isOuter: boolean): 
   const list = outputs.map(({ name, value }, index) => {
     // Users' names may be equal, or those of tables.
     const own = isOuter ? `c${index + 1}` : name
-    return `${valueSql(value, isDistinct, isOuter, writer)} AS ${quoted(own)}`
+    return `${valueSql(value, isDistinct, isOuter, writer)} AS ${quoteClickHouseName(own)}`
   })
   const clauses = [
     `SELECT ${isDistinct ? 'DISTINCT ' : ''}${list.join(', ')}`,

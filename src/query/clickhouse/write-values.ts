@@ -103,8 +103,3 @@ const ESCAPES: Readonly<Record<string, string>> = {
   '\r': '\\r',
   '\\': '\\\\',
 }
-
-/** A name of a column or a table. */
-export function quoted(name: string): string {
-  return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``
-}
