@@ -2,11 +2,11 @@
  * ClickHouse servers of Debian's package (18.16) on loopback, for tests of replication. They are a
  * vehicle of tests, not a version that Weir supports.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { onTestFinished } from 'vitest'
 import { freePort, temporaryFolder } from '../util/server.ts'
+import { type Restartable, restartable } from './restartable.ts'
 
 const SERVER = '/usr/sbin/clickhouse-server'
 
@@ -15,14 +15,11 @@ export const noClickhouse: string | undefined = existsSync(SERVER)
   ? undefined
   : 'skipped: it needs clickhouse-server (apt-get install clickhouse-server)'
 
-export interface Clickhouse {
+export interface Clickhouse extends Restartable {
   readonly httpPort: number
   readonly tcpPort: number
-  readonly child: ChildProcess
   /** The answer to a statement, as text. Rejects with what the server says. */
   query(sql: string, body?: Uint8Array): Promise<string>
-  kill(): Promise<void>
-  restart(): Promise<void>
 }
 
 export interface ClickhouseOptions {
@@ -77,14 +74,6 @@ async function startServer(
   }
   const run = () =>
     spawn(SERVER, [`--config-file=${join(folder, 'config.xml')}`], { stdio: 'ignore', cwd: folder })
-  let child = run()
-  const kill = async () => {
-    if (child.exitCode !== null || child.signalCode !== null) return
-    const ended = new Promise(resolve => child.once('exit', resolve))
-    child.kill('SIGKILL')
-    await ended
-  }
-  onTestFinished(kill)
   const answers = async () => {
     for (const endMs = Date.now() + 60_000; ; )
       try {
@@ -95,21 +84,9 @@ async function startServer(
         await new Promise(resolve => setTimeout(resolve, 100))
       }
   }
+  const server = restartable(run, answers)
   await answers()
-  return {
-    httpPort: own.http,
-    tcpPort: own.tcp,
-    get child() {
-      return child
-    },
-    query,
-    kill,
-    async restart() {
-      await kill()
-      child = run()
-      await answers()
-    },
-  }
+  return Object.assign(server, { httpPort: own.http, tcpPort: own.tcp, query })
 }
 
 const USERS = `<yandex>

@@ -1,6 +1,6 @@
 /** Blocks of rows, as real servers of ClickHouse read them: two shards of two replicas. */
 import { describe, expect, test } from 'vitest'
-import { nativeBlock, shardsOf } from '../../src/cluster/clickhouse/native-block.ts'
+import { nativeBlocks, shardsOf } from '../../src/cluster/clickhouse/native-block.ts'
 import { createTable } from '../../src/cluster/clickhouse/table.ts'
 import { deleteSchema, type PoolSchema } from '../../src/format/schema.ts'
 import { quoteClickHouseName } from '../../src/util/sql.ts'
@@ -113,7 +113,7 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
             [SCHEMA, 'post', entries],
             [schema, 'delete', [deletes]],
           ] as const) {
-            const block = nativeBlock(of, kind, parts, OLD, { index: shard, of: 2 })
+            const block = nativeBlocks(of, kind, parts, OLD, 2)[shard]
             if (block === undefined) continue
             const own = kind === 'post' ? ['_service_received_at', '_service_payload'] : []
             const names = [...own, ...of.columns.map(({ name }) => name), '_version', '_deleted']

@@ -1,10 +1,10 @@
 /** A ZooKeeper of Debian's package on loopback, for tests. */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
-import { onTestFinished } from 'vitest'
 import { freePort, temporaryFolder } from '../util/server.ts'
+import { type Restartable, restartable } from './restartable.ts'
 
 const JAR = '/usr/share/java/zookeeper.jar'
 
@@ -14,12 +14,8 @@ export const noZookeeper: string | undefined =
     ? undefined
     : 'skipped: it needs zookeeper and a JRE (apt-get install zookeeper default-jre-headless)'
 
-export interface Zookeeper {
+export interface Zookeeper extends Restartable {
   readonly port: number
-  readonly child: ChildProcess
-  /** Ends it as a power cut does, and starts it on the same folder and port. */
-  restart(): Promise<void>
-  kill(): Promise<void>
 }
 
 interface ServerOptions {
@@ -92,26 +88,10 @@ function startServer({ port, tickMs = 200, lines = [], id = 0 }: ServerOptions):
       ['-Xmx256m', '-XX:TieredStopAtLevel=1', '-cp', JAR, `org.apache.zookeeper.server.${main}`, config],
       { stdio: 'ignore' },
     )
-  let child = run()
-  const kill = async () => {
-    if (child.exitCode !== null || child.signalCode !== null) return
-    const ended = new Promise(resolve => child.once('exit', resolve))
-    child.kill('SIGKILL')
-    await ended
-  }
-  onTestFinished(kill)
-  return {
-    port,
-    get child() {
-      return child
-    },
-    kill,
-    async restart() {
-      await kill()
-      child = run()
-      await listens(port)
-    },
-  }
+  return Object.assign(
+    restartable(run, () => listens(port)),
+    { port },
+  )
 }
 
 /**

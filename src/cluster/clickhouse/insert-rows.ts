@@ -14,7 +14,7 @@ import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { quoteClickHouseName } from '../../util/sql.ts'
-import { type BlockEntry, nativeBlock } from './native-block.ts'
+import { type BlockEntry, nativeBlocks } from './native-block.ts'
 import { DELETED, VERSION } from './table.ts'
 import type { Replica, Topology } from './topology.ts'
 
@@ -48,20 +48,15 @@ export interface RowsToInsert {
 
 /** Resolves when every shard has its rows. Rejects with Unavailable: some may be visible. */
 export async function insertRows(rows: RowsToInsert, options: InsertOptions): Promise<void> {
-  const { shards, dialect } = options.topology
+  const { shards, features } = options.topology
   const { table, kind, schema, entries } = rows
   const sql = insertSql(table, kind, schema)
+  const blocks = nativeBlocks(schema, kind, entries, features, shards.length)
   const settled = await Promise.allSettled(
-    shards.map(async (replicas, index) => {
-      const block = nativeBlock(schema, kind, entries, dialect, { index, of: shards.length })
-      if (block !== undefined)
-        await insertBlock(
-          sql,
-          Buffer.from(block.buffer, block.byteOffset, block.byteLength),
-          replicas,
-          options,
-          table,
-        )
+    blocks.map(async (block, index) => {
+      if (block === undefined) return
+      const bytes = Buffer.from(block.buffer, block.byteOffset, block.byteLength)
+      await insertBlock(sql, bytes, must(shards[index], 'a shard'), options, table)
     }),
   )
   for (const each of settled) if (each.status === 'rejected') throw each.reason

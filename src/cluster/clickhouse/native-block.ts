@@ -23,7 +23,7 @@ import {
 } from '../../format/batch-layout.ts'
 import { PAYLOAD, type PoolSchema, RECEIVED_AT, type RequestKind } from '../../format/schema.ts'
 import { crc32 } from '../../util/crc32.ts'
-import { type ClickhouseDialect, DELETED, isNullable, tableType, VERSION } from './table.ts'
+import { DELETED, isNullable, type ServerFeatures, tableType, VERSION } from './table.ts'
 
 /** The rows of one batch, and the requests that they came in (store/flush/memtable.ts). */
 export interface BlockEntry {
@@ -73,35 +73,55 @@ function eachRow({ requests }: BlockEntry, act: (row: number, request: number, p
 }
 
 /**
- * One block of all rows of the entries that are on the shard; undefined where there are none.
+ * A block for each shard: the rows of the entries that are on it; undefined where there are none.
  * Deletes have the columns of `deleteSchema`, and say so in `_deleted`.
- * @param shard all rows where there is one shard
  */
-export function nativeBlock(
+export function nativeBlocks(
   schema: PoolSchema,
   kind: RequestKind,
   entries: readonly BlockEntry[],
-  dialect: ClickhouseDialect,
-  shard: { readonly index: number; readonly of: number } = { index: 0, of: 1 },
+  features: ServerFeatures,
+  shards: number,
+): (Uint8Array | undefined)[] {
+  const placed = shards === 1 ? [] : entries.map(entry => shardsOf(entry, schema.key !== null, shards))
+  return Array.from({ length: shards }, (_, shard) =>
+    blockOf(
+      schema,
+      kind,
+      entries.map((entry, index) => ({ entry, chosen: rowsOn(shard, placed[index]) })),
+      features,
+    ),
+  )
+}
+
+interface Part {
+  readonly entry: BlockEntry
+  readonly chosen: Chosen
+}
+
+function blockOf(
+  schema: PoolSchema,
+  kind: RequestKind,
+  parts: readonly Part[],
+  features: ServerFeatures,
 ): Uint8Array | undefined {
-  const parts = entries.map(entry => ({ entry, chosen: chosenOf(entry, schema.key !== null, shard) }))
   const rows = parts.reduce((sum, { entry, chosen }) => sum + (chosen?.length ?? batchRows(entry.batch)), 0)
   if (rows === 0) return undefined
-  const out = new BlockWriter(entries.reduce((sum, { batch }) => sum + batch.byteLength, 1_024))
+  const out = new BlockWriter(parts.reduce((sum, { entry }) => sum + entry.batch.byteLength, 1_024))
   const isDelete = kind === 'delete'
   const hasKey = schema.key !== null
   const own = isDelete ? [] : [RECEIVED_AT, PAYLOAD]
   out.varint(own.length + schema.columns.length + (hasKey ? 2 : 1))
   out.varint(rows)
   if (!isDelete) {
-    out.header(RECEIVED_AT, tableType('TIMESTAMP', false, dialect))
+    out.header(RECEIVED_AT, tableType('TIMESTAMP', false, features))
     for (const part of parts) writeReceivedAt(out, part.entry, part.chosen)
-    out.header(PAYLOAD, tableType('JSON', false, dialect))
+    out.header(PAYLOAD, tableType('JSON', false, features))
     for (const part of parts) writeColumn(out, part.entry.batch, PAYLOAD_COLUMN, part.chosen)
   }
   for (const [index, { name, type }] of schema.columns.entries()) {
     const nullable = isNullable(schema, index)
-    out.header(name, tableType(type, nullable, dialect))
+    out.header(name, tableType(type, nullable, features))
     const column = FIRST_SCHEMA_COLUMN + index
     if (nullable) for (const part of parts) writeNulls(out, part.entry.batch, column, part.chosen)
     for (const part of parts) writeColumn(out, part.entry.batch, column, part.chosen)
@@ -115,11 +135,11 @@ export function nativeBlock(
   return out.bytes()
 }
 
-function chosenOf(entry: BlockEntry, hasKey: boolean, shard: { index: number; of: number }): Chosen {
-  if (shard.of === 1) return undefined
-  const shards = shardsOf(entry, hasKey, shard.of)
+/** @param placed the shard of each row; undefined: there is one shard */
+function rowsOn(shard: number, placed: Uint32Array | undefined): Chosen {
+  if (placed === undefined) return undefined
   const chosen: number[] = []
-  for (let row = 0; row < shards.length; row += 1) if (shards[row] === shard.index) chosen.push(row)
+  for (let row = 0; row < placed.length; row += 1) if (placed[row] === shard) chosen.push(row)
   return Uint32Array.from(chosen)
 }
 

@@ -35,11 +35,11 @@ async function syncedOf(
   table: string,
   shard: number,
   replicas: readonly Replica[],
-  { dialect }: Topology,
+  { features }: Topology,
   gone: AbortSignal | undefined,
 ): Promise<Replica> {
   // Merges need not be waited for.
-  const sql = `SYSTEM SYNC REPLICA ${quoteClickHouseName(table)}${dialect.hasTimes ? ' LIGHTWEIGHT' : ''}`
+  const sql = `SYSTEM SYNC REPLICA ${quoteClickHouseName(table)}${features.hasTimes ? ' LIGHTWEIGHT' : ''}`
   const reasons: string[] = []
   for (let tries = 0; tries < replicas.length; tries += 1) {
     const replica = must(replicas[(turn + tries) % replicas.length], 'a replica')

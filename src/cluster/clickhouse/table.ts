@@ -25,7 +25,8 @@ export const VERSION = '_version'
 /** 1 in a row that says that the record is deleted. */
 export const DELETED = '_deleted'
 
-export interface ClickhouseDialect {
+/** What all servers of a cluster can do. */
+export interface ServerFeatures {
   /** False for versions before DateTime64, Date32 and Bool. */
   readonly hasTimes: boolean
 }
@@ -33,7 +34,7 @@ export interface ClickhouseDialect {
 const INTEGERS: Partial<Record<ColumnType, string>> = { BOOLEAN: 'UInt8', DATE: 'Int32', TIMESTAMP: 'Int64' }
 
 /** ClickHouse's type of a column. The bytes of both forms are the same. */
-export function tableType(type: ColumnType, isNullable: boolean, { hasTimes }: ClickhouseDialect): string {
+export function tableType(type: ColumnType, isNullable: boolean, { hasTimes }: ServerFeatures): string {
   const modern = type === 'TIMESTAMP' ? "DateTime64(6, 'UTC')" : COLUMN_TYPE[type].clickHouse
   const plain = hasTimes ? modern : (INTEGERS[type] ?? modern)
   return isNullable ? `Nullable(${plain})` : plain
@@ -59,16 +60,16 @@ function sortedBy({ columns, key, timestamp }: PoolSchema): string[] {
 export function createTable(
   name: string,
   schema: PoolSchema,
-  dialect: ClickhouseDialect,
+  features: ServerFeatures,
   path: string | undefined,
 ): string {
   assert((schema.key?.version ?? -1) === -1, 'a pool with a version column has no table in a cluster')
   const columns = [
-    [RECEIVED_AT, tableType('TIMESTAMP', false, dialect)],
-    [PAYLOAD, tableType('JSON', false, dialect)],
+    [RECEIVED_AT, tableType('TIMESTAMP', false, features)],
+    [PAYLOAD, tableType('JSON', false, features)],
     ...schema.columns.map((column, index) => [
       column.name,
-      tableType(column.type, isNullable(schema, index), dialect),
+      tableType(column.type, isNullable(schema, index), features),
     ]),
     [VERSION, 'UInt64'],
     ...(schema.key === null ? [] : [[DELETED, 'UInt8']]),

@@ -5,7 +5,7 @@
 import { type ClickHouseAddress, ClickHouseHttp } from '../../query/clickhouse/http.ts'
 import { CannotRun, Unavailable } from '../../util/errors.ts'
 import { quoteClickHouseText } from '../../util/sql.ts'
-import type { ClickhouseDialect } from './table.ts'
+import type { ServerFeatures } from './table.ts'
 
 /** The oldest version that Weir supports. Older ones may run tests of replication. */
 const OLDEST = 25.3
@@ -23,7 +23,7 @@ export interface Replica {
 export interface Topology {
   /** The replicas of each shard, in the order of the cluster's shards. */
   readonly shards: readonly (readonly Replica[])[]
-  readonly dialect: ClickhouseDialect
+  readonly features: ServerFeatures
 }
 
 interface Found {
@@ -59,7 +59,7 @@ export async function readTopology(
   const versions = found.map(({ version }) => version)
   return {
     shards: names.map(name => found.flatMap(({ shard, replica }) => (shard === name ? [replica] : []))),
-    dialect: { hasTimes: Math.min(...versions) >= OLDEST },
+    features: { hasTimes: Math.min(...versions) >= OLDEST },
   }
 }
 

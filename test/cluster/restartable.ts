@@ -1,0 +1,34 @@
+/** A server process of a test that can die and come back on the same folder and ports. */
+import type { ChildProcess } from 'node:child_process'
+import { onTestFinished } from 'vitest'
+
+export interface Restartable {
+  readonly child: ChildProcess
+  /** Ends it as a power cut does. */
+  kill(): Promise<void>
+  /** Ends it so, and starts it on the same folder and ports. */
+  restart(): Promise<void>
+}
+
+/** Starts a server, which ends with the test. `isUp` resolves when it answers. */
+export function restartable(run: () => ChildProcess, isUp: () => Promise<void>): Restartable {
+  let child = run()
+  const kill = async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    const ended = new Promise(resolve => child.once('exit', resolve))
+    child.kill('SIGKILL')
+    await ended
+  }
+  onTestFinished(kill)
+  return {
+    get child() {
+      return child
+    },
+    kill,
+    async restart() {
+      await kill()
+      child = run()
+      await isUp()
+    },
+  }
+}
