@@ -32,14 +32,7 @@ beforeAll(async () => {
   await filled.change((_, url) => post(url, orders(5000, 5100, 1)))
 }, 60_000)
 
-beforeEach(() => {
-  fake.objects.clear()
-  fake.uploads.clear()
-  fake.requests.length = 0
-  fake.fault = () => undefined
-  fake.aheadMs = 0
-  fake.pageSize = 1000
-})
+beforeEach(() => fake.reset())
 
 /** A copy of the filled folder that a test may change. */
 function copyOfFilled(): Orders {

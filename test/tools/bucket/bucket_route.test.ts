@@ -22,10 +22,7 @@ afterAll(async () => {
   fake.stop()
   for (const secret of Object.values(FAKE_KEYS)) expect(server.output()).not.toContain(secret)
 })
-beforeEach(() => {
-  fake.objects.clear()
-  fake.fault = () => undefined
-})
+beforeEach(() => fake.reset())
 
 test('a body that names no bucket is refused, and sends nothing', async () => {
   const refused: readonly (readonly [unknown, string])[] = [

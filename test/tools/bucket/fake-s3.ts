@@ -79,6 +79,16 @@ export class FakeS3 {
     return { ...FAKE_KEYS, AWS_ENDPOINT_URL: this.endpoint }
   }
 
+  /** As when it was new, with no object. For `beforeEach`. */
+  reset(): void {
+    this.objects.clear()
+    this.uploads.clear()
+    this.requests.length = 0
+    this.fault = () => undefined
+    this.aheadMs = 0
+    this.pageSize = 1000
+  }
+
   stop(): void {
     this.#server.closeAllConnections()
     this.#server.close()

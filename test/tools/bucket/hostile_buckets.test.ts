@@ -10,12 +10,7 @@ import { FakeS3, type Fault } from './fake-s3.ts'
 
 const fake = await FakeS3.start()
 afterAll(() => fake.stop())
-beforeEach(() => {
-  fake.objects.clear()
-  fake.uploads.clear()
-  fake.requests.length = 0
-  fake.fault = () => undefined
-})
+beforeEach(() => fake.reset())
 
 const client = new S3Client(readBucketAddress(BUCKET, undefined, fake.environment), {
   firstWaitMs: 1,

@@ -21,13 +21,7 @@ beforeAll(async () => {
   await filled.change((_, url) => post(url, orders(0, 5000, 1, 2500)))
   await filled.change((_, url) => post(url, orders(5000, 5010, 1)))
 }, 60_000)
-beforeEach(() => {
-  fake.objects.clear()
-  fake.uploads.clear()
-  fake.requests.length = 0
-  fake.fault = () => undefined
-  fake.aheadMs = 0
-})
+beforeEach(() => fake.reset())
 
 const client = () => new S3Client(readBucketAddress(BUCKET, undefined, fake.environment), { firstWaitMs: 1 })
 const IN_USE = { code: 'bucket_in_use' }

@@ -6,12 +6,7 @@ import { FAKE_KEYS, FakeS3, type Fault } from './fake-s3.ts'
 
 const fake = await FakeS3.start()
 afterAll(() => fake.stop())
-beforeEach(() => {
-  fake.objects.clear()
-  fake.requests.length = 0
-  fake.fault = () => undefined
-  fake.pageSize = 1000
-})
+beforeEach(() => fake.reset())
 
 const address = readBucketAddress('s3://bucket/a/b', undefined, fake.environment)
 const client = new S3Client(address, { requestMs: 500, firstWaitMs: 1 })
