@@ -22,8 +22,11 @@ export interface PoolTable {
   readonly ofShards?: (select: string) => string
 }
 
-/** The name of a pool's rows, where it stands in no quotes. */
-const ROWS = /`(?:[^`\\]|\\.)*`|'(?:[^'\\]|\\.)*'|\brows(?:_(\d+))?\b/gs
+/**
+ * The name of a pool's rows, where it stands in no quotes. Every quote is closed: that one may be
+ * open keeps the expression linear.
+ */
+const ROWS = /`(?:[^`\\]|\\.)*`?|'(?:[^'\\]|\\.)*'?|\brows(?:_(\d{1,2}))?\b/gs
 
 /**
  * The whole statement, with a table in the place of each name. The only table of a statement stands

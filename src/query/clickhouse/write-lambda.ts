@@ -18,7 +18,9 @@ export function newLet(): Let {
 
 /** A column, a value, a name, or a function of one. */
 function isShort(sql: string): boolean {
-  return SHORT.test(sql)
+  const [, argument = sql] = CALL.exec(sql) ?? []
+  return VALUE.test(argument)
 }
 
-const SHORT = /^(?:\w+\()?(?:\w+\.`[^`\\]*`|\{p\d+:\w+\}|v\d+)\)?$/
+const CALL = /^\w+\((.*)\)$/s
+const VALUE = /^(?:\w+(?:\.`[^`\\]*`)?|\{p\d+:\w+\})$/
