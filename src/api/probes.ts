@@ -8,18 +8,17 @@ import type { Refusal } from '../util/errors.ts'
 import type { Health, Reply } from './api-types.ts'
 import { problemReply, refuse } from './problem.ts'
 
-/** The state that health is computed from. Every ingest request asks for it. */
-export interface HealthState {
-  stopping: boolean
-  log: LogState
+/** The state of a data folder. Every ingest request asks for it. */
+interface HealthState {
+  readonly log: LogState
   /** Why the catalog takes no changes until the restart. Events are accepted nevertheless. */
   readonly catalogRefusal: () => string | undefined
   /** Pools whose last flush failed. Their events are accepted, their queries are refused. */
   readonly poolsFailing: () => number
 }
 
-export function healthOf({ stopping, log: state, catalogRefusal, poolsFailing }: HealthState): Health {
-  if (stopping || state === 'stopped') return refusing('stopping', 'the server is stopping')
+export function healthOf({ log: state, catalogRefusal, poolsFailing }: HealthState): Health {
+  if (state === 'stopped') return stoppingHealth()
   if (state === 'poisoned')
     return refusing('log_refused', 'the log refuses writes after a failed one; restart Weir')
   if (state === 'disk_full')
@@ -37,7 +36,11 @@ function flushRefusal(pools: number): string | undefined {
   return `the last flush of ${pools === 1 ? 'a pool' : `${pools} pools`} failed and is tried again: see the server's log`
 }
 
-function refusing(code: string, message: string): Health {
+export function stoppingHealth(): Health {
+  return refusing('stopping', 'the server is stopping')
+}
+
+export function refusing(code: string, message: string): Health {
   return { ready: false, why: message, refuse: { code, message } }
 }
 

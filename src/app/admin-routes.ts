@@ -25,16 +25,16 @@ import { JOBS } from '../tools/manage-jobs.ts'
 import { manageSources } from '../tools/manage-sources.ts'
 import type { Refusal } from '../util/errors.ts'
 import { ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
-import type { Paths } from '../util/paths.ts'
 import { sayAudit } from '../util/say.ts'
 
 /** What the routes need of the running server. */
 export interface AdminDeps {
   readonly catalog: Catalog
   readonly verify: Tokens['verify']
-  readonly backups: Backups
+  /** As in Store. */
+  readonly backups: Pick<Backups, 'begin'> | Refusal
+  readonly adminFile: string | undefined
   readonly config: Config
-  readonly paths: Paths
   /** The public URL of a webhook. */
   webhookUrl(webhookId: string): string
 }
@@ -87,7 +87,7 @@ function route<Request extends object, Answer extends object>(
       'badRequest' in request
         ? request
         : await manage(managed, deps.catalog, request, applicationId, sayAudit)
-    const answered = await keepingAdmin(deps.catalog, deps.paths.admin, run)
+    const answered = await keepingAdmin(deps.catalog, deps.adminFile, run)
     if ('badRequest' in answered) return problemReply(refuse(400, 'bad_request', answered.badRequest))
     return { status: 200, headers: JSON_HEADERS, body: JSON.stringify(answered) }
   }
@@ -99,11 +99,13 @@ function backupRoute(deps: AdminDeps): ControlRoute {
     const caller = await callerOf(deps, asked)
     if ('status' in caller) return problemReply(caller)
     if (!caller.scopes.has('admin')) return lacksScope(caller, 'admin')
+    const { backups } = deps
+    if ('status' in backups) return problemReply(backups)
     const to = destinationOf(asked.body)
     if ('status' in to) return problemReply(to)
     const { dataDir, crashAt, backupBytesPerSecond: bytesPerSecond } = deps.config
     const begin = async (): Promise<Reply | StreamReply> => {
-      const backup = await deps.backups.begin({ dataDir, crashAt, to, bytesPerSecond })
+      const backup = await backups.begin({ dataDir, crashAt, to, bytesPerSecond })
       if ('status' in backup) return problemReply(backup)
       return {
         status: 200,

@@ -15,7 +15,6 @@
  *        schema. It waits for the catalog's answer in any case: only that says which schema counts.
  */
 import type { IngestPool, IngestSchema } from '../api/ingest/ingest-pool.ts'
-import type { Commit } from '../log/commit-log.ts'
 import { Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 
@@ -26,7 +25,8 @@ import { crashPoint } from '../util/fault-injection.ts'
 const CUT_OVER_MS_MAX = 2_000
 
 interface CutOverDeps {
-  readonly commit: Pick<Commit, 'boundary'>
+  /** As RowStore has it. */
+  boundary(): Promise<number>
   /** The schema of a pool as the catalog has it; the old one where the pool was deleted. */
   schemaOf(pool: IngestPool): IngestSchema
   /** Bodies that waited may be parsed. */
@@ -46,7 +46,7 @@ export async function cutOver<T>(
   deps: CutOverDeps,
 ): Promise<T> {
   try {
-    const boundary = pool.pause().then(() => deps.commit.boundary())
+    const boundary = pool.pause().then(() => deps.boundary())
     const sequence = await inTime(boundary, deps.msMax ?? CUT_OVER_MS_MAX)
     crashPoint('cutover.held')
     return await change(sequence)

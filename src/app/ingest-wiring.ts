@@ -1,11 +1,5 @@
-/**
- * Wires the ingest path: the functions of catalog, log and memtable that the front end calls.
- *
- *   W-1   commit() resolves after the sync that covers the records.
- *   W-13  Rows enter the memtable after their sync returned, in sequence order: syncs return in
- *         that order, and so do the continuations of their promises.
- */
-import type { CommitBatch, IngestTarget } from '../api/api-types.ts'
+/** Wires the ingest path: the functions of catalog and store that the front end calls. */
+import type { IngestTarget } from '../api/api-types.ts'
 import { IngestPool, type IngestSchema } from '../api/ingest/ingest-pool.ts'
 import { type Sender, senderOf } from '../api/ingest/sender.ts'
 import type { Catalog } from '../catalog/catalog.ts'
@@ -13,20 +7,17 @@ import type { Target } from '../catalog/documents/catalog-types.ts'
 import type { DataSource, Pool } from '../catalog/documents/model.ts'
 import { rejectedPool } from '../catalog/rejected-pool.ts'
 import { batchCostOf } from '../format/batch-layout.ts'
-import { KEY_RECEIVED_AT, type PoolSchema, type SchemaKey } from '../format/schema.ts'
-import type { Commit } from '../log/commit-log.ts'
-import { ENTRY_WORDS, type MemtableEntry } from '../store/flush/memtable.ts'
+import { KEY_RECEIVED_AT, type SchemaKey } from '../format/schema.ts'
 import { must } from '../util/assert.ts'
 import type { ReceivedClocks, RisingClock } from '../util/clock.ts'
 import { cutOver } from './cut-over.ts'
+import type { RowStore } from './store.ts'
 
 /** The functions of other layers that the ingest path calls. */
 interface IngestWiring {
   readonly catalog: Catalog
-  readonly commit: Commit
+  readonly rows: RowStore
   readonly received: ReceivedClocks
-  /** Appends to a pool's memtable; entries of a deleted pool are dropped. */
-  append(pool: number, schema: PoolSchema, entries: readonly MemtableEntry[]): void
   /** The public URL of a webhook. */
   webhookUrl(webhookId: string): string
 }
@@ -39,7 +30,7 @@ interface CachedTarget extends Target {
  * The functions target(), rejectedTarget(), isLive(), onReleased() and commit() of ApiDeps,
  * cutOver() for new schema versions, and forget() for deleted pools.
  */
-export function wireIngest({ catalog, commit, received, append, webhookUrl }: IngestWiring) {
+export function wireIngest({ catalog, rows, received, webhookUrl }: IngestWiring) {
   /** By the number of the pool: a pool has one webhook id for life. */
   const targets = new Map<number, CachedTarget>()
   const pools = new Map<number, IngestPool>()
@@ -80,7 +71,7 @@ export function wireIngest({ catalog, commit, received, append, webhookUrl }: In
      */
     cutOver<T>(pool: Pool, change: (sequence: number) => Promise<T>): Promise<T> {
       return cutOver(ingestPool(pool), change, {
-        commit,
+        boundary: () => rows.boundary(),
         schemaOf: ({ number, schema }) => {
           const now = catalog.poolByNumber(number)
           return now === undefined ? schema : ingestSchemaOf(catalog, now)
@@ -88,25 +79,21 @@ export function wireIngest({ catalog, commit, received, append, webhookUrl }: In
         resumed: () => resumed(),
       })
     },
+    /** Where the pool has a new schema without a cut-over here, later bodies are parsed with it. */
+    modified(pool: Pool): void {
+      const known = pools.get(pool.number)
+      if (known === undefined || known.isPaused) return
+      const schema = ingestSchemaOf(catalog, pool)
+      if (schema.version === known.schema.version) return
+      void known.pause()
+      known.resume(schema)
+      resumed()
+    },
     onReleased(listener: () => void): void {
       resumed = listener
     },
     isLive: (pool: number) => catalog.poolByNumber(pool) !== undefined,
-    async commit(batch: CommitBatch, onDurable?: () => void): Promise<void> {
-      const { firstSequence, durable } = commit.append(batch.spans, batch.records)
-      for (const { requests } of batch.parts)
-        for (let word = 0; word < requests.length; word += ENTRY_WORDS)
-          requests[word] = requests[word]! + firstSequence
-      // Looked up before the sync. `append` drops the rows of a pool that is deleted meanwhile.
-      const schemas = batch.parts.map(part => catalog.schema(part.pool, part.version))
-      await durable
-      onDurable?.()
-      for (const [index, part] of batch.parts.entries()) {
-        const schema = schemas[index]
-        if (schema !== undefined)
-          append(part.pool, schema, [{ kind: part.kind, batch: part.batch, requests: part.requests }])
-      }
-    },
+    commit: rows.commit,
   }
 }
 

@@ -4,30 +4,22 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { JOB_KINDS, JOB_STATUSES } from '../catalog/documents/model.ts'
 import type { Activity } from '../database/activity.ts'
 import type { Metrics } from '../database/metrics.ts'
-import type { Pools } from '../database/pools.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
-import type { Debt } from '../store/compaction/compaction-types.ts'
 import {
   BATCHES_UNDER_WAY_MAX,
-  FLUSHES_MAX,
-  FLUSHES_SMALL,
   JOBS_RUNNING_MAX,
   JOBS_UNFINISHED_MAX,
-  LOG_QUEUED_BYTES_MAX,
-  MEMTABLE_BYTES_MAX,
   METRIC_APPLICATIONS_MAX,
-  METRIC_DEBT_POOLS_MAX,
   PENALTY_RUNNING_MAX,
   QUERIES_RUNNING_MAX,
   QUERIES_WAITING_MAX,
-  RECENT_FLUSH_BYTES_MAX,
   SLABS_MAX,
   WAITING_BYTES_MAX,
   WAITING_REQUESTS_MAX,
 } from '../util/limits.ts'
-import { diskSpace, memoryLimit, residentMemory, sharedReading } from './machine.ts'
+import { memoryLimit, residentMemory, sharedReading } from './machine.ts'
 import type { Server } from './server.ts'
-import { flushLagMs } from './server-state.ts'
+import type { Queue } from './store.ts'
 
 /** Running jobs with lines of their own about their progress: the oldest ones. */
 const METRIC_JOBS_MAX = 20
@@ -54,13 +46,10 @@ export function createMeter(metrics: Metrics, activity: Activity, catalog: Catal
   }
 }
 
-type Queue = readonly [name: string, depth: number, limit: number]
-
-function queuesOf({ parse, pools, commit, engine, jobs }: Server, api: Api): Queue[] {
+function queuesOf({ store, jobs }: Server, api: Api): Queue[] {
   const requests = api.stats()
-  const tasks = parse.stats()
-  const store = pools.flusher.stats()
-  const queries = engine.stats()
+  const tasks = store.parse.stats()
+  const queries = store.engine.stats()
   const { running, waiting } = jobs.stats()
   return [
     ['connections', requests.connections, requests.connectionsMax],
@@ -69,10 +58,7 @@ function queuesOf({ parse, pools, commit, engine, jobs }: Server, api: Api): Que
     ['slabs', requests.slabsInUse, SLABS_MAX],
     ['waiting_requests', requests.waitingRequests, WAITING_REQUESTS_MAX],
     ['waiting_bytes', requests.bufferedBytes, WAITING_BYTES_MAX],
-    ['log_bytes', commit.stats().queuedBytes, LOG_QUEUED_BYTES_MAX],
-    ['memtable_bytes', store.memtableBytes, MEMTABLE_BYTES_MAX],
-    ['recent_flush_bytes', store.recentFlushBytes, RECENT_FLUSH_BYTES_MAX],
-    ['flushes', store.flushesUnderWay, FLUSHES_MAX * FLUSHES_SMALL],
+    ...store.queues(),
     ['queries_running', queries.running, QUERIES_RUNNING_MAX + PENALTY_RUNNING_MAX],
     ['queries_waiting', queries.waiting, 2 * QUERIES_WAITING_MAX], // of two lanes
     ['jobs_running', running, JOBS_RUNNING_MAX],
@@ -87,16 +73,16 @@ export function applicationName(catalog: Catalog, id: string): string {
 
 /** The needs of the gauges besides the server. */
 interface Watched {
-  readonly dataDir: string
   readonly startedAtMs: number
   readonly isReady: () => boolean
 }
 
 /** Registers all gauges. */
 export function watchServer(server: Server, api: Api, watched: Watched): void {
-  const { metrics, engine, catalog } = server
+  const { metrics, engine, opened } = server.store
+  const { catalog } = opened
   watchProcess(metrics, watched)
-  watchMachine(metrics, watched.dataDir)
+  watchMemory(metrics)
   watchQueues(server, api)
   watchApplications(metrics, engine, catalog)
   watchJobs(metrics, catalog)
@@ -108,15 +94,8 @@ function watchProcess({ gauge }: Metrics, { startedAtMs, isReady }: Watched): vo
   gauge('process_start_time_seconds', 'when the server started, in seconds since 1970', () => startedAt)
 }
 
-/** Disk and memory. Where the system does not answer, the page lacks the values. */
-function watchMachine({ gauge }: Metrics, dataDir: string): void {
-  const space = sharedReading(() => diskSpace(dataDir))
-  gauge('weir_disk_bytes', 'size of the disk of the data folder', async () => (await space())?.bytes)
-  gauge(
-    'weir_disk_free_bytes',
-    'bytes of the disk of the data folder that Weir may still fill',
-    async () => (await space())?.freeBytes,
-  )
+/** Memory. Where the system does not answer, the page lacks the values. */
+function watchMemory({ gauge }: Metrics): void {
   gauge(
     'weir_memory_limit_bytes',
     'memory that Weir may use: the limit of its container or unit, or else the memory of the machine',
@@ -189,14 +168,11 @@ function watchJobs(metrics: Metrics, { read }: Catalog): void {
   )
 }
 
-/** Registers the gauges of the queues, of the log, of the memtables and of compaction. */
+/** Registers the gauges of the queues. */
 function watchQueues(server: Server, api: Api): void {
-  const { metrics, pools, commit } = server
   const depths = () => queuesOf(server, api).map(([name, depth]) => [name, depth] as const)
   const limits = () => queuesOf(server, api).map(([name, , limit]) => [name, limit] as const)
-  const { gauge } = metrics
-  const log = () => commit.stats()
-  const flusher = () => pools.flusher.stats()
+  const { gauge } = server.store.metrics
   gauge('weir_queue_depth', 'entries or bytes in each queue', depths, 'queue')
   gauge('weir_queue_limit', 'limit of each queue', limits, 'queue')
   gauge(
@@ -204,70 +180,4 @@ function watchQueues(server: Server, api: Api): void {
     'connections closed as they opened since the start, because the limit was reached',
     () => api.stats().connectionsRefused,
   )
-  gauge('weir_log_files', 'log files in use', () => log().files)
-  gauge('weir_log_sequence', 'the last sequence that a request got', () => log().lastSequence)
-  gauge('weir_log_open', '1 while the log takes writes', () => (log().state === 'open' ? 1 : 0))
-  gauge('weir_segments', 'live segments', () => pools.segmentCount())
-  watchChecks(metrics, pools)
-  watchCompaction(metrics, pools)
-  gauge('weir_memtable_rows', 'rows and deletes not yet flushed', () => flusher().memtableRows)
-  gauge(
-    'weir_flush_lag_seconds',
-    'age of the oldest row or delete that is not yet flushed',
-    () => flushLagMs(flusher().oldestMs) / 1000,
-  )
-  gauge('weir_pools_unflushed', 'pools with rows in the memtable', () => flusher().poolsUnflushed)
-  gauge(
-    'weir_pools_failing',
-    'pools whose last flush failed; /readyz answers 503 until a flush of each succeeds',
-    () => flusher().poolsFailing,
-  )
-}
-
-/** What is known of the files of segments, and how far the scrub is. */
-function watchChecks({ gauge }: Metrics, pools: Pools): void {
-  gauge(
-    'weir_segments_unchecked',
-    'live segments that were not compared with their checksum since the start',
-    () => pools.uncheckedCount(),
-  )
-  gauge(
-    'weir_damaged_files',
-    'files of segments that were found damaged since the start',
-    () => pools.damagedFiles,
-  )
-  const scrub = () => pools.scrub.stats()
-  gauge('weir_scrub_progress', 'part of the present scrub that is done, from 0 to 1', () => scrub().progress)
-  gauge('weir_scrub_bytes', 'bytes that the scrub has read since the start', () => scrub().bytes)
-  gauge('weir_scrub_passes', 'scrubs that were complete since the start', () => scrub().passes)
-}
-
-/** The compaction debt: the sum, and the pools with the most. */
-function watchCompaction(metrics: Metrics, pools: Pools): void {
-  const gauge = (what: string, help: string, reading: () => number) =>
-    metrics.gauge(`weir_compaction_${what}`, help, reading)
-  const debt = () => pools.compaction.stats().debt
-  gauge('small_segments', 'segments that a merge would combine into larger ones', () => debt().smallSegments)
-  gauge('deleted_rows', 'superseded and deleted rows that are still on disk', () => debt().rowsDeleted)
-  gauge('bytes_to_merge', 'bytes of all segments that a merge would rewrite', () => debt().bytesToMerge)
-  gauge(
-    'quarantined_segments',
-    'segments that could not be read; no merge takes them',
-    () => debt().quarantined,
-  )
-  const byPool = (what: string, help: string, reading: (debt: Debt) => number) =>
-    metrics.gauge(
-      `weir_compaction_pool_${what}`,
-      `${help}; of the ${METRIC_DEBT_POOLS_MAX} pools with the most debt`,
-      () =>
-        pools
-          .worstDebts()
-          .map(([name, one]) => [name, reading(one)] as const)
-          .filter(([, count]) => count > 0),
-      'pool',
-    )
-  byPool('bytes_to_merge', 'bytes of a pool that a merge would rewrite', one => one.bytesToMerge)
-  byPool('quarantined_segments', 'segments of a pool that no merge takes', one => one.quarantined)
-  gauge('pools_waiting', 'pools with segments to merge', () => pools.compaction.stats().poolsWaiting)
-  gauge('running', '1 while a merge runs', () => (pools.compaction.stats().isMerging ? 1 : 0))
 }

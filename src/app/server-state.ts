@@ -1,20 +1,19 @@
 /** The state of the server at one moment, for people: GraphQL's `serverStatus`. */
+
+import type { Health } from '../api/api-types.ts'
 import type { StateOfServer } from '../api/graphql/parents.ts'
-import { type HealthState, healthOf } from '../api/probes.ts'
 import type { Activity } from '../database/activity.ts'
-import type { Pools } from '../database/pools.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { WEIR_VERSION } from '../util/version.ts'
-import { diskSpace } from './machine.ts'
+import type { Store } from './store.ts'
 
 /** Sums over all pools take a few milliseconds of 20,000 pools, and ten people may look. */
 const STATE_MS = 1_000
 
 interface StateDeps {
-  readonly pools: Pick<Pools, 'sizeOfAll' | 'flusher'>
+  readonly store: Pick<Store, 'state'>
   readonly activity: Activity
-  readonly health: HealthState
-  readonly dataDir: string
+  health(): Health
 }
 
 /** Reads the state, at most once a second. */
@@ -33,11 +32,9 @@ export function stateReader(deps: StateDeps): () => Promise<StateOfServer> {
   }
 }
 
-async function readState({ pools, activity, health, dataDir }: StateDeps): Promise<StateOfServer> {
-  const disk = await diskSpace(dataDir)
-  const { segments, bytes } = pools.sizeOfAll()
-  const { memtableRows, oldestMs } = pools.flusher.stats()
-  const { ready, why } = healthOf(health)
+async function readState({ store, activity, health }: StateDeps): Promise<StateOfServer> {
+  const state = await store.state()
+  const { ready, why } = health()
   const { accepted, rejected } = activity.seconds()
   return {
     version: WEIR_VERSION,
@@ -49,17 +46,7 @@ async function readState({ pools, activity, health, dataDir }: StateDeps): Promi
     acceptedBySecond: accepted,
     rejectedBySecond: rejected,
     syncMs: activity.syncMs() ?? null,
-    unflushedRecords: String(memtableRows),
-    flushLagMs: flushLagMs(oldestMs),
-    segments,
-    segmentBytes: bytes,
-    diskBytes: disk.bytes,
-    diskFreeBytes: disk.freeBytes,
+    ...state,
     memoryBytes: process.memoryUsage.rss(),
   }
-}
-
-/** The age of the oldest row that is not flushed; 0 without any. */
-export function flushLagMs(oldestMs: number | undefined): number {
-  return oldestMs === undefined ? 0 : Math.max(0, monotonicMs() - oldestMs)
 }

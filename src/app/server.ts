@@ -1,48 +1,29 @@
 /**
- * Wires the server: opens the stages in order and passes functions between them. shutdown.ts stops
- * them.
+ * Wires the server: the store, jobs, the front end. shutdown.ts stops them.
  *
- *   catalog → index → log, replayed into memtables → HTTP → ready → orphans removed, query engine
- *
- *   W-10  A start after a crash runs the same code as after a clean stop. Its cost does not grow
- *         with rows; orphans are removed after ready.
+ *   store opened (local-store.ts or cluster-store.ts) → HTTP → ready
  */
-import { availableParallelism } from 'node:os'
 import { fileURLToPath } from 'node:url'
-import type { Api } from '../api/api-types.ts'
+import type { Api, Health } from '../api/api-types.ts'
 import { createApi } from '../api/create-api.ts'
 import { QUERY_STAGE } from '../api/graphql/context.ts'
 import { createGraphql } from '../api/graphql/endpoint.ts'
 import { makeSchema } from '../api/graphql/graphql-schema.ts'
-import { type HealthState, healthOf, isLoopback, metricsAccess } from '../api/probes.ts'
+import { isLoopback, metricsAccess, stoppingHealth } from '../api/probes.ts'
 import { Sessions } from '../api/sessions.ts'
 import { createTokens, type Tokens } from '../catalog/access/token.ts'
-import { PROPELLERS } from '../catalog/documents/model.ts'
-import type { OpenedCatalog } from '../catalog/open-catalog.ts'
-import { REJECTED_EVENTS } from '../catalog/rejected-pool.ts'
 import { Activity } from '../database/activity.ts'
-import { sweepThenCompact } from '../database/compaction.ts'
 import { tracesEndpoint } from '../database/config.ts'
-import { openStages, rebuiltNotes, type Stages } from '../database/stages.ts'
-import type { OpenedIndex } from '../index/index-client.ts'
-import { addColumnRunner } from '../jobs/add-column.ts'
+import type { Metrics } from '../database/metrics.ts'
 import { endImports, importRunner } from '../jobs/end-imports.ts'
 import { replayRunner } from '../jobs/replay-rejected.ts'
-import { reservationsOf, rewriteRunner } from '../jobs/rewrite-rows.ts'
 import { Jobs } from '../jobs/run-jobs.ts'
-import type { Commit } from '../log/commit-log.ts'
 import { ExportClient } from '../query/arrow/export-client.ts'
-import type { QuestionDeps } from '../query/ask.ts'
-import { sweepCopies } from '../query/copy-rows.ts'
-import { EngineClient } from '../query/duckdb/engine-client.ts'
-import { Backups } from '../tools/backup/backup-client.ts'
 import { localUrl } from '../util/addresses.ts'
 import { Unavailable } from '../util/errors.ts'
-import { BODY_BYTES_MAX, CLIENT_SECRET_CHARACTERS_MIN, QUERY_NICE } from '../util/limits.ts'
+import { BODY_BYTES_MAX, QUERY_NICE } from '../util/limits.ts'
 import { checkInstalled } from '../util/load-package.ts'
-import { kernelNote } from '../util/native.ts'
-import type { Paths } from '../util/paths.ts'
-import { announce, printable, sayAudit, warn } from '../util/say.ts'
+import { announce, sayAudit } from '../util/say.ts'
 import { nicePool } from '../util/this-thread.ts'
 import type { Tracing } from '../util/tracing.ts'
 import { apiRoutes } from './api-routes.ts'
@@ -52,99 +33,75 @@ import { applicationName, createMeter, watchServer } from './server-metrics.ts'
 import { stateReader } from './server-state.ts'
 import { stopServer } from './shutdown.ts'
 import type { Running, ServerStart } from './start.ts'
-
-/** Time after ready at which the query process starts if no query came: the start goes first. */
-const ENGINE_WARM_MS = 5_000
+import type { Store, StoreListener } from './store.ts'
 
 /** Where set-up builds the console (src/setup/console.mjs). */
 const CONSOLE_FOLDER = fileURLToPath(new URL('../../console/', import.meta.url))
 
 /** Everything that runs. */
-export interface Server extends Stages {
-  readonly engine: EngineClient
-  readonly commit: Commit
-  readonly backups: Backups
+export interface Server {
+  readonly store: Store
   readonly jobs: Jobs
   readonly exportThread: ExportClient
-  readonly paths: Paths
   readonly tracing: Tracing | undefined
 }
 
 /**
- * Opens the stages, wires them and listens. Rejects with CannotRun or Damaged; the caller runs the
+ * Opens the store, wires it and listens. Rejects with CannotRun or Damaged; the caller runs the
  * closers then.
  */
-export async function openServer(start: ServerStart): Promise<Running> {
-  const { config, kernel, paths } = start
+export async function openServer(
+  start: ServerStart,
+  openStore: (listener: StoreListener) => Promise<Store>,
+): Promise<Running> {
+  const { config } = start
   checkInstalled(['apache-arrow', 'parquet-wasm', 'temporal-polyfill', 'zstddec/stream'])
   await nicePool(QUERY_NICE)
   let ingest: ReturnType<typeof wireIngest> | undefined
   const activity = new Activity()
-  const stages = await openStages(start.threads, {
-    ...start,
-    onPoolDeleted: pool => {
+  const store = await openStore({
+    poolDeleted: pool => {
       ingest?.forget(pool)
       activity.forget(pool.id)
     },
+    poolModified: pool => ingest?.modified(pool),
   })
-  const engine = makeEngine(start, stages)
-  const { opened, catalog, index, pools, log } = stages
-  const { commit } = log
-  const { onSync } = commit
-  commit.onSync = (ms, bytes) => {
-    onSync(ms, bytes)
-    activity.sync(ms)
-  }
-  pools.onFilesFree = files => engine.forget(files)
-  const backups = new Backups({ catalog, pools, commit })
-  const exportThread = new ExportClient()
+  const { opened, received, rows } = store
+  const { catalog } = opened
   let { publicUrl } = config
   const webhookUrl = (webhookId: string) => `${publicUrl}/v1/${webhookId}`
-  const append = pools.append.bind(pools)
-  ingest = wireIngest({ catalog, commit, received: stages.received, append, webhookUrl })
+  ingest = wireIngest({ catalog, rows, received, webhookUrl })
   const tokens = createTokens(catalog)
   const applicationNameOf = (id: string) => applicationName(catalog, id)
   const sessions = new Sessions({ tokens, applicationName: applicationNameOf, publicUrl: () => publicUrl })
   let api: Api | undefined
-  const jobs = makeJobs(start, stages, engine, ingest.cutOver, () => api)
-  await endImports(stages)
+  const jobs = makeJobs(start, store, ingest.cutOver, () => api)
+  await store.beforeJobs()
+  await endImports({ catalog })
   jobs.start() // before a request can create one
-  const tracing = await tracingOf(start, stages)
-  const server: Server = { ...stages, commit, backups, jobs, engine, exportThread, paths, tracing }
-  const health: HealthState = {
-    stopping: false,
-    log: commit.stats().state,
-    catalogRefusal: () => catalog.refusal(),
-    poolsFailing: () => pools.flusher.failing,
-  }
-  commit.onState = state => {
-    health.log = state
-  }
-  const wired = { ingest, health, activity, tokens, sessions, webhookUrl }
-  const listening = await listen(start, server, wired)
+  const tracing = await tracingOf(start, store.metrics)
+  const server: Server = { store, jobs, exportThread: new ExportClient(), tracing }
+  const state = { stopping: false }
+  const health = () => (state.stopping ? stoppingHealth() : store.health())
+  const listening = await listen(start, server, { ingest, health, activity, tokens, sessions, webhookUrl })
   api = listening
   const url = localUrl(config.host, listening.port, start.http.tls === undefined ? 'http' : 'https')
   if (publicUrl === '') publicUrl = url
-  const { startedAtMs } = activity
-  const isReady = () => healthOf(health).ready
-  watchServer(server, listening, { dataDir: config.dataDir, startedAtMs, isReady })
-  void sweep(server)
-  setTimeout(() => engine.warm(), ENGINE_WARM_MS).unref()
+  store.watch(activity)
+  watchServer(server, listening, { startedAtMs: activity.startedAtMs, isReady: () => health().ready })
+  store.ready()
   return {
     url,
     opened,
-    notes: [
-      `${kernelNote(kernel, config.kernel)}, durability ${config.durability}`,
-      start.http.note,
-      ...notesOf(opened, index, log.summary),
-    ],
+    adminFile: store.adminFile,
+    notes: store.notes,
     consoleCode: applicationId => (isLocalConsole(config) ? sessions.newCode(applicationId) : undefined),
-    stop: () => stopServer(server, listening, health),
+    stop: () => stopServer(server, listening, state),
   }
 }
 
 /** Loads the libraries of traces where the environment names a collector for them. */
-async function tracingOf({ config, http }: ServerStart, { metrics }: Stages): Promise<Tracing | undefined> {
+async function tracingOf({ config, http }: ServerStart, metrics: Metrics): Promise<Tracing | undefined> {
   const collector = tracesEndpoint()
   if (collector === undefined) return undefined
   const { startTracing } = await import('../util/tracing.ts')
@@ -160,122 +117,70 @@ function isLocalConsole({ console, host }: ServerStart['config']): boolean {
   return console === 'on' && isLoopback(host)
 }
 
-/** The jobs of the catalog. Segments that an earlier process left to a job are reserved again. */
+/** The jobs of the catalog. */
 function makeJobs(
-  { paths, onFatal }: ServerStart,
-  { catalog, pools, metrics }: Stages,
-  engine: EngineClient,
+  { onFatal }: ServerStart,
+  store: Store,
   cutOver: ReturnType<typeof wireIngest>['cutOver'],
   apiNow: () => Pick<Api, 'replay'> | undefined,
 ): Jobs {
-  for (const { poolId, below } of reservationsOf(catalog.read.jobs.all())) {
-    const pool = catalog.pool(poolId)
-    if (pool !== undefined) pools.reserveAgain(pool.number, below)
+  const { catalog } = store.opened
+  // Jobs that go on begin before the server listens.
+  const port = () => {
+    const api = apiNow()
+    if (api === undefined) throw new Unavailable('starting', 'the server does not listen yet')
+    return api.replay
   }
-  const rewrite = rewriteRunner({
-    catalog,
-    pools: {
-      schemaOf: pool => catalog.read.currentSchema(pool),
-      reserveSegments: pool => pools.reserveSegments(pool),
-      releaseSegments: pool => pools.compaction.release(pool),
-      snapshot: pool => pools.manifest.snapshot(pool),
-      rewrite: (pool, of) => pools.compaction.rewrite(pool, of),
-    },
-    engine,
-    temporaryFolder: paths.temporary,
-    onRows: metrics.jobRows,
-  })
   const runners = {
-    ADD_COLUMN: addColumnRunner({ catalog, cutOver }),
-    DELETE_RECORDS: rewrite,
-    UPDATE_RECORDS: rewrite,
+    ...store.runners({ cutOver }),
     IMPORT: importRunner({ catalog }),
-    REPLAY_REJECTED: replayRunner({
-      catalog,
-      reading: readingOf(pools, engine, metrics),
-      // Jobs that go on begin before the server listens.
-      port: () => {
-        const api = apiNow()
-        if (api === undefined) throw new Unavailable('starting', 'the server does not listen yet')
-        return api.replay
-      },
-    }),
+    REPLAY_REJECTED: replayRunner({ catalog, reading: store.reading, port }),
   }
   return new Jobs({ memory: catalog.read, runners, onFatal })
 }
 
-function readingOf(pools: Stages['pools'], engine: EngineClient, metrics: Stages['metrics']): QuestionDeps {
-  return {
-    makeVisible: pool => pools.makeVisible(pool),
-    snapshot: pool => pools.manifest.snapshot(pool),
-    engine,
-    onQuery: metrics.query,
-  }
-}
-
-function makeEngine(
-  { config, kernel, paths }: ServerStart,
-  { catalog, metrics, pools }: Stages,
-): EngineClient {
-  return new EngineClient({
-    segmentFolder: paths.segment,
-    temporaryFolder: paths.temporary,
-    kernel,
-    threads: availableParallelism(),
-    crashAt: config.crashAt,
-    ensureWhole: pools.checks.ensureWhole,
-    // An application that was deleted while its query waited has the smallest.
-    propellerOf: id => catalog.application(id)?.propeller ?? PROPELLERS[0],
-    onWaited: (id, ms) => metrics.queryWaited(applicationName(catalog, id), ms),
-    onCrash: () => metrics.queryProcessFailed(),
-  })
-}
-
-/** What the front end needs besides the stages. */
+/** What the front end needs besides the store. */
 interface Wired {
   readonly ingest: ReturnType<typeof wireIngest>
-  readonly health: HealthState
   readonly activity: Activity
   readonly tokens: Tokens
   readonly sessions: Sessions
+  health(): Health
   webhookUrl(webhookId: string): string
 }
 
 /** Wires the front end and listens. */
 async function listen(
   { config, http }: ServerStart,
-  server: Server,
+  { store, jobs, exportThread, tracing }: Server,
   { ingest, health, activity, tokens: { verify, token }, sessions, webhookUrl }: Wired,
 ): Promise<Api> {
-  const { catalog, pools, parse, engine, metrics, exportThread, jobs, paths } = server
-  const reading = readingOf(pools, engine, metrics)
+  const { metrics, parse, reading, temporaryFolder } = store
+  const { catalog } = store.opened
   const schema = makeSchema()
   const graphql = createGraphql(
     {
       catalog,
       jobs,
-      commit: server.commit,
-      pools,
+      boundary: () => store.rows.boundary(),
+      sizeOf: pool => store.sizeOf(pool),
       query: QUERY_STAGE,
       reading,
       verify,
       activity,
-      serverStatus: stateReader({ pools, activity, health, dataDir: config.dataDir }),
+      serverStatus: stateReader({ store, activity, health }),
       webhookUrl,
       audit: sayAudit,
     },
     schema,
   )
-  const exported = { ...reading, catalog, exportThread, verify, temporaryFolder: paths.temporary }
+  const exported = { ...reading, catalog, exportThread, verify, temporaryFolder }
+  const { backups, adminFile } = store
   const routes = apiRoutes({
-    admin: { catalog, verify, backups: server.backups, config, paths, webhookUrl },
+    admin: { catalog, verify, backups, adminFile, config, webhookUrl },
     query: { graphql, arrow: table => exportThread.table(table) },
     exported,
-    tail: {
-      ...exported,
-      isFlushed: pool => pools.flusher.isFlushed(pool),
-      flushedSequence: pool => pools.manifest.flushedSequence(pool),
-    },
+    tail: { ...exported, ...store.tail },
     schema,
     console: config.console === 'on' ? { sessions, folder: CONSOLE_FOLDER } : undefined,
   })
@@ -283,11 +188,9 @@ async function listen(
     {
       ...ingest,
       storeSecret: (webhookId, secret) => keepSecret(catalog, webhookId, secret),
-      health: () => healthOf(health),
-      room: () => pools.flusher.roomFor(BODY_BYTES_MAX),
-      onRoom: listener => {
-        pools.flusher.onRoom = listener
-      },
+      health,
+      room: () => store.room(BODY_BYTES_MAX),
+      onRoom: listener => store.onRoom(listener),
       parse: task => parse.parse(task),
       parseHere: task => parse.parseHere(task),
       parseRoom: () => parse.room(),
@@ -295,11 +198,11 @@ async function listen(
       graphql,
       token,
       ...routes,
-      imports: { verify, catalog, jobs, temporaryFolder: paths.temporary },
+      imports: { verify, catalog, jobs, temporaryFolder },
       metricsAccess: metricsAccess(config.host, config.metricsToken),
       metricsText: () => metrics.text(),
       meter: createMeter(metrics, activity, catalog),
-      trace: server.tracing?.begin,
+      trace: tracing?.begin,
     },
     {
       host: config.host,
@@ -311,38 +214,4 @@ async function listen(
       connectionsMax: config.connections,
     },
   )
-}
-
-/**
- * Runs after ready: removes copies that exports left, then orphans of the index and of the segment
- * folders. Then the scrub may begin.
- */
-async function sweep({ catalog, index, pools, paths }: Server): Promise<void> {
-  await sweepCopies(paths.temporary).catch(error =>
-    warn(`copies of earlier exports stay in ${paths.temporary}: ${(error as Error).message}`),
-  )
-  await sweepThenCompact(catalog, index, pools)
-  pools.scrub.start()
-}
-
-function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['summary']): string[] {
-  const notes: string[] = []
-  if (!opened.isNewFolder) notes.push(...rebuiltNotes(index))
-  if ((opened.admin?.clientSecret.length ?? CLIENT_SECRET_CHARACTERS_MIN) < CLIENT_SECRET_CHARACTERS_MIN)
-    notes.push(
-      `the secret of the first application has fewer than ${CLIENT_SECRET_CHARACTERS_MIN} characters: set WEIR_CLIENT_ID and a longer WEIR_CLIENT_SECRET`,
-    )
-  if (opened.unapplied !== undefined) notes.push(opened.unapplied)
-  if (opened.removedSources.length > 0)
-    notes.push(
-      `webhook sources whose Data Pool an earlier version had deleted are removed: ${opened.removedSources.map(name => printable(name)).join(', ')}`,
-    )
-  if (opened.rejectedEventsAre !== undefined)
-    notes.push(
-      `the Data Pool of rejected events is named ${printable(opened.rejectedEventsAre)}: another Data Pool or Data Source has the name ${REJECTED_EVENTS}`,
-    )
-  if (log.replayed > 0) notes.push(`replayed ${log.replayed} requests from the log`)
-  if (log.torn !== undefined)
-    notes.push(`an unfinished write was removed from ${log.torn.file} at byte ${log.torn.offset}`)
-  return notes
 }

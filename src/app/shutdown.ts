@@ -1,6 +1,5 @@
 /** The end of a server: by a signal, in order, and within STOP_MS_MAX. */
 import type { Api } from '../api/api-types.ts'
-import type { HealthState } from '../api/probes.ts'
 import { monotonicMs, resolvesWithin } from '../util/clock.ts'
 import { endNow, STOP_SIGNALS, withoutEchoes } from '../util/end-process.ts'
 import { fail, inform, warn } from '../util/say.ts'
@@ -43,21 +42,23 @@ export function stopOnSignal(server: Running): Promise<void> {
   })
 }
 
-/** Stops from front to back: answers, syncs, flushes, then ends the threads. */
-export async function stopServer(server: Server, api: Api, health: HealthState): Promise<boolean> {
-  const { catalog, index, pools, parse, engine, commit, metrics, exportThread } = server
+/** Stops from front to back: answers, then the store. */
+export async function stopServer(
+  { store, jobs, exportThread, tracing }: Server,
+  api: Api,
+  state: { stopping: boolean },
+): Promise<boolean> {
   const begin = monotonicMs()
-  health.stopping = true
+  state.stopping = true
   const [answered] = await Promise.all([
     api.stop(STOP_MS_MAX / 2),
-    pools.compaction.stop(),
-    server.backups.stop(),
-    resolvesWithin(STOP_MS_MAX / 2, server.jobs.stop()),
+    store.quiet(),
+    resolvesWithin(STOP_MS_MAX / 2, jobs.stop()),
   ])
-  const flushed = await pools.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin)))
-  await commit.stop()
-  await Promise.all([index.index.stop(), engine.stop(), parse.stop(), exportThread.stop()])
-  await Promise.all([catalog.stop(), server.tracing?.stop()])
-  metrics.stop()
-  return answered && flushed
+  const [whole] = await Promise.all([
+    store.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin))),
+    exportThread.stop(),
+    tracing?.stop(),
+  ])
+  return answered && whole
 }

@@ -14,12 +14,7 @@ import { type ChosenTransport, chooseTransport } from '../api/http/choose-transp
 import { readPair, type Tls } from '../api/http/tls.ts'
 import type { OpenedCatalog } from '../catalog/open-catalog.ts'
 import type { Config } from '../database/config.ts'
-import {
-  type Closers,
-  type StartedThreads,
-  type StartOptions,
-  startThreads,
-} from '../database/start-threads.ts'
+import { type Closers, type StartOptions, startThreads } from '../database/start-threads.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { openFolder } from '../util/data-folder.ts'
 import { chooseNative } from '../util/native.ts'
@@ -31,6 +26,8 @@ export interface Running {
   /** `http://host:port` or `https://host:port`, as bound. */
   readonly url: string
   readonly opened: OpenedCatalog
+  /** See Store. */
+  readonly adminFile: string | undefined
   /** Lines for the operator: what runs, and what the start found. */
   readonly notes: readonly string[]
   /** A code that signs in to the console once; undefined where the console is off or not local. */
@@ -41,7 +38,6 @@ export interface Running {
 
 /** The options of a server, and the parts of it that were started before. */
 export interface ServerStart extends StartOptions {
-  readonly threads: StartedThreads
   readonly http: ChosenTransport & { readonly tls: Tls | undefined }
 }
 
@@ -60,8 +56,12 @@ export async function startServer(config: Config, onFatal: (error: Error) => voi
   const options = { config, paths, kernel, onFatal, onRebuild: tellRebuild(), closers }
   const threads = startThreads(options)
   try {
-    const { openServer } = await import('./server.ts')
-    return await openServer({ ...options, threads, http })
+    const [{ openServer }, { openLocalStore }] = await Promise.all([
+      import('./server.ts'),
+      import('./local-store.ts'),
+    ])
+    const start = { ...options, http }
+    return await openServer(start, listener => openLocalStore(start, threads, listener))
   } catch (error) {
     // The command exits next. exit() while a thread is inside LMDB or DuckDB can abort the process.
     await Promise.allSettled(closers.reverse().map(close => close()))

@@ -35,14 +35,27 @@ import { makeSigningKey } from './documents/signing-keys.ts'
 import { openStoreClient, type StoreClient } from './lmdb/store-client.ts'
 import { makeRejectedPool, otherRejectedName } from './rejected-pool.ts'
 
-export interface CatalogOptions extends AdminGiven {
+export interface CatalogListeners {
+  readonly onPoolDeleted?: (pool: Pool) => void
+  readonly onPoolModified?: (pool: Pool, before: Pool) => void
+}
+
+export interface CatalogOptions extends AdminGiven, CatalogListeners {
   readonly paths: Paths
   readonly store?: Promise<StoreClient>
   /** The crash point that the catalog thread arms; '' for none. */
   readonly crashAt?: string | undefined
-  readonly onPoolDeleted?: (pool: Pool) => void
-  readonly onPoolModified?: (pool: Pool, before: Pool) => void
   readonly disk?: Disk
+}
+
+/** Where a catalog is, which a store has opened. */
+interface OpenStore extends AdminGiven, CatalogListeners {
+  readonly store: StoreClient
+  /** Named by errors. */
+  readonly place: string
+  /** data/admin.json; undefined where no folder keeps it. */
+  readonly adminFile: string | undefined
+  readonly disk?: Disk | undefined
 }
 
 export interface OpenedCatalog {
@@ -64,20 +77,26 @@ export interface OpenedCatalog {
 /** Rejects with CannotRun, Damaged or Unavailable. */
 export async function openCatalog(options: CatalogOptions): Promise<OpenedCatalog> {
   const { paths, crashAt = '' } = options
+  const store = await (options.store ?? openStoreClient({ path: paths.catalog, crashAt }))
+  return await openCatalogOf({ ...options, store, place: paths.catalog, adminFile: paths.admin })
+}
+
+/** The same for a store that is open. */
+export async function openCatalogOf(options: OpenStore): Promise<OpenedCatalog> {
+  const { store, place, adminFile } = options
   const listener: CatalogListener = {
     poolDeleted: options.onPoolDeleted ?? (() => undefined),
     poolModified: options.onPoolModified ?? (() => undefined),
   }
-  const store = await (options.store ?? openStoreClient({ path: paths.catalog, crashAt }))
   try {
     const memory = new Memory()
-    memory.load(store.entries, paths.catalog)
+    memory.load(store.entries, place)
     const isNewFolder = memory.isEmpty()
     const removedSources = sourcesWithoutPool(memory).map(({ uniqueName }) => uniqueName)
     const catalog = new Catalog(memory, store, listener)
     await catalog.change(now => ({ ...(startChange(now, options) ?? NO_CHANGE), result: null }))
     await catalog.change((now, ms) => ({ ...(makeRejectedPool(now, SYSTEM, ms) ?? NO_CHANGE), result: null }))
-    const { admin, written } = writeAdmin(memory, paths.admin, options.disk ?? disk)
+    const { admin, written } = writeAdmin(memory, adminFile, options.disk ?? disk)
     const unapplied = unappliedNote(memory, options)
     const rejectedEventsAre = otherRejectedName(memory)
     return { catalog, admin, adminIsNew: written, isNewFolder, unapplied, removedSources, rejectedEventsAre }
@@ -205,19 +224,20 @@ function unappliedNote(memory: Memory, { clientId, clientSecret }: AdminGiven): 
 /** `written` is true where the file did not match the catalog. */
 export function writeAdmin(
   memory: Memory,
-  path: string,
+  path: string | undefined,
   on: Disk,
 ): { readonly admin: Admin | undefined; readonly written: boolean } {
   const application = memory.applications.get(memory.meta().firstApplicationId)
   if (application === undefined) return { admin: undefined, written: false }
   const admin: Admin = { clientId: application.id, clientSecret: application.secret }
-  const bytes = adminFile(application)
+  if (path === undefined) return { admin, written: false }
+  const bytes = adminBytes(application)
   if (holds(on, path, bytes)) return { admin, written: false }
   replaceFile(on, path, [bytes])
   return { admin, written: true }
 }
 
-export function adminFile({ id, secret }: Application): Buffer {
+export function adminBytes({ id, secret }: Application): Buffer {
   const admin: Admin = { clientId: id, clientSecret: secret }
   return Buffer.from(`${JSON.stringify(admin, null, 2)}\n`)
 }
@@ -226,7 +246,11 @@ export function adminFile({ id, secret }: Application): Buffer {
  * Writes data/admin.json after a change of the first application. A failed write is a warning,
  * because the answer may have a secret that nothing shows again. The next start writes the file.
  */
-export async function keepingAdmin<T>(catalog: Catalog, path: string, change: () => Promise<T>): Promise<T> {
+export async function keepingAdmin<T>(
+  catalog: Catalog,
+  path: string | undefined,
+  change: () => Promise<T>,
+): Promise<T> {
   const first = () => catalog.application(catalog.meta().firstApplicationId)
   const before = first()
   const answer = await change()

@@ -30,6 +30,8 @@ export type Stages = Awaited<ReturnType<typeof openStages>>
 interface OpenStagesOptions extends StartOptions {
   /** A pool was deleted, and the catalog in memory no longer has it. */
   readonly onPoolDeleted?: (pool: Pool) => void
+  /** The same for a pool that was changed. */
+  readonly onPoolModified?: (pool: Pool) => void
 }
 
 /** Opens all stages over their threads and replays the log. Rejects with CannotRun or Damaged. */
@@ -45,6 +47,7 @@ export async function openStages(threads: StartedThreads, options: OpenStagesOpt
       pools?.drop(pool)
     },
     onPoolModified: (pool, before) => {
+      options.onPoolModified?.(pool)
       if (pools !== undefined && pool.retentionDays !== before.retentionDays)
         retentionChanged(pools, pool.number)
     },

@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto'
 import type { ColumnType, PoolSchema } from '../format/schema.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { partsBeforeReceivedAt } from './event-times.ts'
-import type { Allocate, Kernel } from './kernel.ts'
+import type { Allocate, Kernel, MakeKernel } from './kernel.ts'
 import { makeJsKernel } from './kernel-js.ts'
 import { tryNativeKernel } from './kernel-native.ts'
 import type { ParseTaskGroup } from './parse-task.ts'
@@ -39,14 +39,16 @@ type KernelDigest = string
 export class KernelCache {
   readonly #makeNative: ReturnType<typeof tryNativeKernel>
   readonly #allocate: Allocate
+  readonly #deletesHaveColumns: boolean
   readonly #made = new Map<KernelDigest, GroupKernels>()
   /** By pool, version and kind: a task's schema is read once. */
   readonly #digests = new Map<string, KernelDigest>()
 
-  /** @param allocate as MakeKernel takes it */
-  constructor(kernel: KernelChoice, allocate: Allocate) {
+  /** The parameters are those of MakeKernel. */
+  constructor(kernel: KernelChoice, allocate: Allocate, deletesHaveColumns = false) {
     this.#makeNative = tryNativeKernel(kernel)
     this.#allocate = allocate
+    this.#deletesHaveColumns = deletesHaveColumns
   }
 
   /** The kernels of a group. They are its own until the next call, which may drop them. */
@@ -68,11 +70,13 @@ export class KernelCache {
 
   #make(schema: PoolSchema, { kind }: ParseTaskGroup): GroupKernels {
     let js: Kernel | undefined
+    const make = (maker: MakeKernel) => maker(schema, kind, this.#allocate, this.#deletesHaveColumns)
     const reference = () => {
-      js ??= makeJsKernel(schema, kind, this.#allocate)
+      js ??= make(makeJsKernel)
       return js
     }
-    const native = needsReference(schema) ? undefined : this.#makeNative?.(schema, kind, this.#allocate)
+    const native =
+      needsReference(schema) || this.#makeNative === undefined ? undefined : make(this.#makeNative)
     return { schema, first: native ?? reference(), reference, partsBefore: partsBeforeReceivedAt(schema) }
   }
 }

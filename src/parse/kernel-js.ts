@@ -50,8 +50,8 @@ const payload = new Column(KIND.binary)
 const key = new Column(KIND.binary)
 
 /** Makes TypeScript kernels. A kernel for deletes reads only the key's columns (deleteSchema). */
-export const makeJsKernel: MakeKernel = (schema, kind, allocate = exactly) =>
-  new JsKernel(schema, kind, allocate)
+export const makeJsKernel: MakeKernel = (schema, kind, allocate = exactly, deletesHaveColumns = false) =>
+  new JsKernel(schema, kind, allocate, deletesHaveColumns)
 
 class JsKernel implements Kernel {
   readonly #schema: PoolSchema
@@ -80,7 +80,7 @@ class JsKernel implements Kernel {
   /** The element of the array in which the scan stands; -1 outside of all. */
   #element = -1
 
-  constructor(schema: PoolSchema, kind: RequestKind, allocate: Allocate) {
+  constructor(schema: PoolSchema, kind: RequestKind, allocate: Allocate, deletesHaveColumns: boolean) {
     this.#allocate = allocate
     this.#schema = kind === 'delete' ? deleteSchema(schema) : schema
     this.#paths = makePaths(this.#schema.columns)
@@ -89,9 +89,10 @@ class JsKernel implements Kernel {
       this.#context = new EventScan(contextScan, this.#paths)
     this.#value = { bytes: scan.bytes, found: FOUND.nothing, mark: 0, start: 0, end: 0 }
     this.#columns = this.#schema.columns.map(column => new Column(kindOf(column.type)))
-    this.#keepsPayload = kind === 'post'
+    const hasColumns = kind === 'post' || deletesHaveColumns
+    this.#keepsPayload = hasColumns
     this.#kind = kind
-    this.#batchColumns = [payload, key, ...(kind === 'post' ? this.#columns : [])]
+    this.#batchColumns = [payload, key, ...(hasColumns ? this.#columns : [])]
     this.#keyWriter = new KeyWriter(this.#schema, this.#columns)
   }
 

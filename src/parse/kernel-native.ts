@@ -33,13 +33,20 @@ interface NativeParsed extends Omit<Parsed, 'batch'> {
 export function tryNativeKernel(kernel?: KernelChoice): MakeKernel | undefined {
   const native = tryNative<NativeParse>(kernel)
   if (native === undefined) return undefined
-  return (schema, kind, allocate = exactly) => bind(native, schema, kind, allocate)
+  return (schema, kind, allocate = exactly, deletesHaveColumns = false) =>
+    bind(native, schema, kind, allocate, deletesHaveColumns)
 }
 
 /** A kernel belongs to the thread that made it. */
-function bind(native: NativeParse, schema: PoolSchema, kind: RequestKind, allocate: Allocate): Kernel {
-  const deletes = kind === 'delete'
-  const { columns, key } = deletes ? deleteSchema(schema) : schema
+function bind(
+  native: NativeParse,
+  schema: PoolSchema,
+  kind: RequestKind,
+  allocate: Allocate,
+  deletesHaveColumns: boolean,
+): Kernel {
+  const { columns, key } = kind === 'delete' ? deleteSchema(schema) : schema
+  const deletes = kind === 'delete' && !deletesHaveColumns
   const properties = columns.map(column => column.jsonProperty)
   const words = columns.flatMap(column => [COLUMN_TYPE[column.type].number, column.required ? 1 : 0])
   const keyColumns = Int32Array.from(key?.columns ?? [])

@@ -97,5 +97,14 @@ export function exactly(bytes: number): ArrayBuffer {
   return Buffer.allocUnsafeSlow(bytes).buffer
 }
 
-/** Makes a kernel. `allocate` is by default `exactly`. */
-export type MakeKernel = (schema: PoolSchema, kind: RequestKind, allocate?: Allocate) => Kernel
+/**
+ * Makes a kernel. `allocate` is by default `exactly`.
+ * @param deletesHaveColumns batches of deletes have the columns of the key and the payload, as a
+ * cluster needs them; else only the key in the form of the index
+ */
+export type MakeKernel = (
+  schema: PoolSchema,
+  kind: RequestKind,
+  allocate?: Allocate,
+  deletesHaveColumns?: boolean,
+) => Kernel

@@ -24,6 +24,8 @@ const FREED_TRIM_MS = 10_000
 
 export interface ParseWorkersData {
   readonly kernel: KernelChoice
+  /** See MakeKernel. */
+  readonly deletesHaveColumns: boolean
   /** One number in shared memory: threads started so far. Each is named by its own. */
   readonly started: Int32Array
 }
@@ -32,11 +34,13 @@ export interface ParseWorkersData {
  * Starts the parse workers, one thread per core: parsing is the largest share of the work for an
  * ack, and the system balances the rest. The first thread starts now. Another one starts when a
  * task comes while each thread has one, and stays.
+ * @param deletesHaveColumns see MakeKernel
  */
-export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers) {
+export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers, deletesHaveColumns = false) {
   const threads = Math.min(PARSE_WORKERS_MAX, Math.max(1, availableParallelism()))
   const max = threads * PARSE_TASKS_PER_WORKER_MAX
-  const workerData: ParseWorkersData = { kernel, started: new Int32Array(new SharedArrayBuffer(4)) }
+  const started = new Int32Array(new SharedArrayBuffer(4))
+  const workerData: ParseWorkersData = { kernel, deletesHaveColumns, started }
   const { Piscina } = loadPackage('piscina') as typeof PiscinaPackage
   const pool: Piscina<ParseTask, ParseResult> = new Piscina({
     filename: new URL('../../workers/parse.js', import.meta.url).href,
@@ -72,7 +76,7 @@ export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers) {
     },
     /** Runs a task in the caller's thread, without the time of a hand-over (some 90 µs). */
     parseHere(task: ParseTask): ParseResult {
-      runHere ??= createTaskRunner(kernel)
+      runHere ??= createTaskRunner(kernel, deletesHaveColumns)
       const result = runHere(withBuffers(task))
       buffers.takeBack(task, result)
       return result

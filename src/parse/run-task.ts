@@ -35,13 +35,16 @@ import type { Unzstd } from './sender/unzstd.ts'
 /** Runs a task. A task with a body of zstd needs the decoder (`needsZstd`). */
 type TaskRunner = (task: ParseTask, unzstd?: Unzstd) => ParseResult
 
-/** Makes the function that runs a worker's tasks. The function caches its kernels. */
-export function createTaskRunner(kernel: KernelChoice): TaskRunner {
+/**
+ * Makes the function that runs a worker's tasks. The function caches its kernels.
+ * @param deletesHaveColumns see MakeKernel
+ */
+export function createTaskRunner(kernel: KernelChoice, deletesHaveColumns = false): TaskRunner {
   /** The buffers of the running task that hold no batch yet. */
   let given: SharedArrayBuffer[] = []
   // A batch without rows is dropped at once, so it takes memory that the garbage collector counts.
   const allocate = (bytes: number, rows: number) => (rows === 0 ? exactly(bytes) : takeFitting(given, bytes))
-  const kernels = new KernelCache(kernel, allocate)
+  const kernels = new KernelCache(kernel, allocate, deletesHaveColumns)
   const kernelsOf = (group: ParseTaskGroup) => kernels.of(group)
   return (task, unzstd) => {
     given = [...(task.buffers ?? [])]

@@ -15,7 +15,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Memory } from '../catalog/documents/memory.ts'
 import { schemaVersionOf } from '../catalog/documents/model.ts'
-import { adminFile } from '../catalog/open-catalog.ts'
+import { adminBytes } from '../catalog/open-catalog.ts'
 import { CLEAN, type CommandInput, DAMAGED } from '../database/command.ts'
 import type { PoolState } from '../index/index-types.ts'
 import { disk, readFile } from '../util/disk.ts'
@@ -147,7 +147,7 @@ async function checkAdmin({ paths }: Folder, memory: Memory, report: Report): Pr
     return
   }
   await report.try(() => {
-    if (!adminFile(application).equals(readFile(disk, paths.admin)))
+    if (!adminBytes(application).equals(readFile(disk, paths.admin)))
       report.find(paths.admin, 'it differs from the first application in the catalog')
   })
 }

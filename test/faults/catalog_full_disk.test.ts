@@ -73,7 +73,6 @@ test('on a full disk changes of pools fail, and later ones succeed without a res
 
 test('/readyz reports a catalog that accepts no changes until a restart', () => {
   const health = {
-    stopping: false,
     log: 'open',
     catalogRefusal: () => 'The catalog accepts no changes',
     poolsFailing: () => 0,

@@ -12,7 +12,7 @@ function harness(boundary: () => Promise<number>, msMax = 60_000) {
   let now = ingestSchemaOf(1, 1)
   const run = <T>(change: (sequence: number) => Promise<T>) =>
     cutOver(pool, change, {
-      commit: { boundary },
+      boundary,
       schemaOf: () => now,
       resumed: () => void states.push(pool.isPaused),
       msMax,

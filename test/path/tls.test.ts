@@ -149,9 +149,7 @@ describe.each(['uws', 'node'])('over %s', http => {
     try {
       await expect.poll(() => events).toContain('data: ')
       put(folder, 'second')
-      await expect
-        .poll(async () => (await ask(`${server.base}/livez`)).subject)
-        .toBe('weir test second')
+      await expect.poll(async () => (await ask(`${server.base}/livez`)).subject).toBe('weir test second')
       // The answer that was under way goes on too.
       const before = events.length
       await expect.poll(() => events.slice(before)).toContain('data: ')
@@ -172,9 +170,7 @@ describe.each(['uws', 'node'])('over %s', http => {
       .toMatch(/the certificate before stays in use: --tls-cert \S+ and --tls-key \S+ cannot be used/)
     expect((await ask(`${server.base}/livez`)).subject).toBe('weir test second')
     put(folder, 'first')
-    await expect
-      .poll(async () => (await ask(`${server.base}/livez`)).subject)
-      .toBe('weir test first')
+    await expect.poll(async () => (await ask(`${server.base}/livez`)).subject).toBe('weir test first')
   })
 })
 

@@ -5,6 +5,7 @@
  */
 
 import { basename, dirname } from 'node:path'
+import { commitToLog } from '../../src/app/commit-to-log.ts'
 import { wireIngest } from '../../src/app/ingest-wiring.ts'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import type { Pool } from '../../src/catalog/documents/model.ts'
@@ -187,9 +188,8 @@ export class SingleThreadServer {
     this.#commit = commit
     this.#ingest = wireIngest({
       catalog: catalog as unknown as Catalog,
-      commit,
+      rows: commitToLog({ catalog: catalog as unknown as Catalog, commit, append: deps.append }),
       received: this.#clocks,
-      append: deps.append,
       webhookUrl: id => `http://127.0.0.1/v1/${id}`,
     })
     this.#onLogOpened(commit)

@@ -13,11 +13,9 @@
 import type { GraphQLError, GraphQLField, GraphQLResolveInfo, GraphQLSchema } from 'graphql'
 import type { Identity, Tokens } from '../../catalog/access/token.ts'
 import type { Catalog } from '../../catalog/catalog.ts'
-import type { Scope } from '../../catalog/documents/model.ts'
+import type { Pool, Scope } from '../../catalog/documents/model.ts'
 import type { Activity } from '../../database/activity.ts'
-import type { Pools } from '../../database/pools.ts'
 import type { Jobs } from '../../jobs/run-jobs.ts'
-import type { Commit } from '../../log/commit-log.ts'
 import { type Answered, ask, planQuestion, type QuestionDeps } from '../../query/ask.ts'
 import {
   checkFilterSql,
@@ -75,14 +73,21 @@ export const QUERY_STAGE = {
   checkRowChanges,
 }
 
+/** Rows that are not deleted, and their bytes. */
+interface PoolSize {
+  readonly rows: number
+  readonly bytes: number
+}
+
 export interface GraphqlDeps {
   readonly catalog: Catalog
   readonly jobs: Pick<Jobs, 'created'>
   readonly verify: Tokens['verify']
   /** The public URL of a webhook id. The API shows it and does not store it. */
   webhookUrl(webhookId: string): string
-  readonly pools: Pick<Pools, 'sizeOf'>
-  readonly commit: Pick<Commit, 'boundary'>
+  sizeOf(pool: Pool): PoolSize | Promise<PoolSize>
+  /** A number below which are the sequences of all acknowledged records, and no later one. */
+  boundary(): Promise<number>
   readonly query: typeof QUERY_STAGE
   readonly reading: QuestionDeps
   readonly activity: Pick<Activity, 'of' | 'busiest'>

@@ -100,7 +100,7 @@ async function createRewrite(
   const schema = deps.catalog.read.currentSchema(pool)
   const refused = await deps.query.checkRowChanges(schema, changes, parserOf(context))
   if (refused !== undefined) throw badRequest(refused.badRequest)
-  const beforeSequence = await deps.commit.boundary()
+  const beforeSequence = await deps.boundary()
   const asked = { ...given, kind, dataPool: pool.id, beforeSequence }
   const job = await change(context, by => createRewriteJob(asked, by), 'Data Pool')
   deps.jobs.created(job)

@@ -88,10 +88,10 @@ export const poolFields: PoolFields = {
     typed(pool, pool.timestamp ?? (pool.webhookId === null ? RECEIVED_AT : null), context),
   tenant: (pool, _, context) => typed(pool, pool.tenant, context),
   uniqueId: (pool, _, context) => typed(pool, pool.uniqueIdColumn, context),
-  recordCount: (pool, _, context) =>
-    mayKnowSize(pool, context) ? String(context.deps.pools.sizeOf(pool.number).rows) : null,
-  sizeInTerabytes: (pool, _, context) =>
-    mayKnowSize(pool, context) ? context.deps.pools.sizeOf(pool.number).bytes / BYTES_PER_TERABYTE : null,
+  recordCount: async (pool, _, context) =>
+    mayKnowSize(pool, context) ? String((await context.deps.sizeOf(pool)).rows) : null,
+  sizeInTerabytes: async (pool, _, context) =>
+    mayKnowSize(pool, context) ? (await context.deps.sizeOf(pool)).bytes / BYTES_PER_TERABYTE : null,
   activity: (pool, _, context) =>
     mayKnowSize(pool, context) ? shownActivity(context.deps.activity.of(pool.id)) : null,
   columns: (pool, args, context) => pageOfColumns(visible(pool, columnsOf(pool).all, context), args, context),

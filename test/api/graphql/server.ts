@@ -88,8 +88,8 @@ export async function makeServer(options: Partial<CatalogOptions> = {}): Promise
     jobs: { created: job => void server.jobs.push(job) },
     verify: (authorization, address) => tokens.verify(authorization, address),
     webhookUrl: id => `http://127.0.0.1:8420/v1/${id}`,
-    pools: { sizeOf: () => ({ rows: 7, bytes: 5e11 }) },
-    commit: { boundary: async () => 1 },
+    sizeOf: () => ({ rows: 7, bytes: 5e11 }),
+    boundary: async () => 1,
     // Statements and jobs that change rows are asked over HTTP, in test/clients and test/jobs.
     activity: new Activity(),
     serverStatus: () => Promise.reject(new Error('no server runs here')),

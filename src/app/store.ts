@@ -1,0 +1,96 @@
+/**
+ * What keeps catalog and rows, as the server sees it: a data folder (local-store.ts) or a cluster
+ * (cluster-store.ts). start.ts chooses. Nothing else asks which one runs.
+ */
+import type { CommitBatch, Health } from '../api/api-types.ts'
+import type { StateOfServer } from '../api/graphql/parents.ts'
+import type { tailRoute } from '../api/tail-route.ts'
+import type { Pool } from '../catalog/documents/model.ts'
+import type { OpenedCatalog } from '../catalog/open-catalog.ts'
+import type { Activity } from '../database/activity.ts'
+import type { Metrics } from '../database/metrics.ts'
+import type { JobRunner } from '../jobs/run-jobs.ts'
+import type { startParseWorkers } from '../parse/parse-workers.ts'
+import type { QuestionDeps } from '../query/ask.ts'
+import type { QueryEngine } from '../query/plan/query-task.ts'
+import type { Backups } from '../tools/backup/backup-client.ts'
+import type { ReceivedClocks } from '../util/clock.ts'
+import type { Refusal } from '../util/errors.ts'
+
+/** The row of a queue in /metrics. */
+export type Queue = readonly [name: string, depth: number, limit: number]
+
+/** The catalog has changed, here or on another node. It is in memory already. */
+export interface StoreListener {
+  poolDeleted(pool: Pool): void
+  poolModified(pool: Pool): void
+}
+
+/** Rows on their way in. */
+export interface RowStore {
+  /**
+   * As in ApiDeps: numbers the records, and resolves when they are durable and visible to the next
+   * question. Rejects with Unavailable.
+   */
+  commit(batch: CommitBatch, onDurable?: () => void): Promise<void>
+  /** A number below which are the sequences of everything acknowledged by now, and no later one. */
+  boundary(): Promise<number>
+}
+
+/** What jobs need of the server above the store. */
+export interface RunnerDeps {
+  /** See addColumnRunner. */
+  cutOver<T>(pool: Pool, change: (sequence: number) => Promise<T>): Promise<T>
+}
+
+export interface Store {
+  readonly opened: OpenedCatalog
+  readonly metrics: Metrics
+  readonly parse: ReturnType<typeof startParseWorkers>
+  readonly received: ReceivedClocks
+  readonly rows: RowStore
+  readonly engine: QueryEngine
+  readonly reading: QuestionDeps
+  /** A folder for files of one moment, absolute. */
+  readonly temporaryFolder: string
+  readonly tail: Pick<Parameters<typeof tailRoute>[0], 'isFlushed' | 'flushedSequence'>
+  /** Backups of a running server; a refusal where they are taken otherwise. */
+  readonly backups: Pick<Backups, 'begin'> | Refusal
+  /** Where the id and secret of the first application are kept; undefined: nowhere but here. */
+  readonly adminFile: string | undefined
+  /** What runs, and what the start found: lines for the operator. */
+  readonly notes: readonly string[]
+  health(): Health
+  /** True while a body of so many bytes may be taken. */
+  room(bytes: number): boolean
+  onRoom(listener: () => void): void
+  /** The rows of a pool that are not deleted, and their bytes. */
+  sizeOf(pool: Pool): Size | Promise<Size>
+  /** What `serverStatus` tells of the store. */
+  state(): Promise<StoreState>
+  runners(deps: RunnerDeps): Readonly<Record<'ADD_COLUMN' | 'UPDATE_RECORDS' | 'DELETE_RECORDS', JobRunner>>
+  /** Jobs of an earlier process are taken up again, before a request can create one. */
+  beforeJobs(): Promise<void>
+  queues(): readonly Queue[]
+  /** Registers the gauges of the store. */
+  watch(activity: Activity): void
+  /** The server listens: what waits for that begins. */
+  ready(): void
+  /** Ends what the store does by itself, beside requests that are still answered. */
+  quiet(): Promise<void>
+  /**
+   * Stops, when no request is left. Resolves false where something is not in its place after so
+   * long, and the next start has to recover it.
+   */
+  stop(msMax: number): Promise<boolean>
+}
+
+export interface Size {
+  readonly rows: number
+  readonly bytes: number
+}
+
+export type StoreState = Pick<
+  StateOfServer,
+  'unflushedRecords' | 'flushLagMs' | 'segments' | 'segmentBytes' | 'diskBytes' | 'diskFreeBytes'
+>
