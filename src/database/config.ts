@@ -53,6 +53,11 @@ function common<T>(one: Option<T>): Option<T> {
   return { ...one, common: true }
 }
 
+/** A setting of a cluster. It comes by the environment, which may have secrets. */
+function cluster<T>(env: string, fallback: string, why: string, taken: Taken<T>): Option<T> {
+  return common(option(null, env, 'TEXT', fallback, `cluster: ${why}`, taken))
+}
+
 /** An option of tests. Every command takes it, and the help leaves it out. */
 function hidden<T>(flag: string, value: string, fallback: string | number, taken: Taken<T>): Option<T> {
   const env = `WEIR_${flag.toUpperCase().replaceAll('-', '_')}`
@@ -95,6 +100,39 @@ const SECRET: Taken<string> = {
   isSecret: true,
 }
 
+const PASSWORD: Taken<string> = { ...ANY_TEXT, isSecret: true }
+
+/** Addresses of servers, as `host:port` with commas between. Empty for none. */
+const SERVERS: Taken<readonly { readonly host: string; readonly port: number }[]> = {
+  takes: 'addresses as host:port, with commas between',
+  parse: value => {
+    const servers =
+      value === '' ? [] : value.split(',').map(one => /^\[?([^[\]]+)\]?:(\d{1,5})$/.exec(one.trim()))
+    const parsed = servers.flatMap(found => (found ? [{ host: found[1] ?? '', port: Number(found[2]) }] : []))
+    return parsed.length === servers.length ? parsed : undefined
+  },
+}
+
+/** URLs of servers, with commas between. Empty for none. */
+const HTTP_URLS: Taken<readonly string[]> = {
+  takes: 'URLs that begin with http:// or https://, with commas between',
+  parse: value => {
+    const urls = value === '' ? [] : value.split(',').map(one => HTTP_URL.parse(one.trim()) ?? '')
+    return urls.includes('') ? undefined : urls
+  },
+}
+
+const SECRET_KEY: Taken<string> = {
+  takes: '32 bytes in 64 hexadecimal digits, such as openssl rand -hex 32 makes',
+  parse: value => (value === '' || /^[0-9a-fA-F]{64}$/.test(value) ? value : undefined),
+  isSecret: true,
+}
+
+const KEEPER_PATH: Taken<string> = {
+  takes: 'a path as /weir, of letters, digits, "-", "_" and "."',
+  parse: value => (/^(?:\/[\w.-]+)+$/.test(value) ? value : undefined),
+}
+
 const SHA256: Taken<string> = {
   takes: 'a SHA-256 in 64 hexadecimal digits',
   parse: value => (value === '' || /^[0-9a-fA-F]{64}$/.test(value) ? value.toLowerCase() : undefined),
@@ -112,6 +150,69 @@ const OPTIONS = {
   ),
   dataDir: common(
     option('data-dir', 'WEIR_DATA_DIR', 'FOLDER', './data', 'the data folder; one process at a time', TEXT),
+  ),
+  store: common(
+    option(
+      'store',
+      'WEIR_STORE',
+      'local|clickhouse',
+      'local',
+      'local: rows and catalog in the data folder; clickhouse: in a ClickHouse cluster and its Keeper',
+      choice('local', 'clickhouse'),
+    ),
+  ),
+  clickhouseUrl: cluster(
+    'WEIR_CLICKHOUSE_URL',
+    '',
+    'HTTP addresses of all servers, with commas between',
+    HTTP_URLS,
+  ),
+  clickhouseUser: cluster('WEIR_CLICKHOUSE_USER', 'default', "Weir's user of ClickHouse", TEXT),
+  clickhousePassword: cluster('WEIR_CLICKHOUSE_PASSWORD', '', 'its password', PASSWORD),
+  clickhouseCa: cluster(
+    'WEIR_CLICKHOUSE_CA',
+    '',
+    'file of the authorities that its https addresses are signed by, in PEM',
+    ANY_TEXT,
+  ),
+  clickhouseDatabase: cluster(
+    'WEIR_CLICKHOUSE_DATABASE',
+    'default',
+    'the database of the tables, which is there',
+    TEXT,
+  ),
+  clickhouseCluster: cluster(
+    'WEIR_CLICKHOUSE_CLUSTER',
+    'default',
+    'name of the cluster in remote_servers',
+    TEXT,
+  ),
+  clickhouseQuorum: cluster(
+    'WEIR_CLICKHOUSE_QUORUM',
+    '0',
+    'replicas of a shard that have an event before its 200; 0: the majority',
+    integer(0, 100),
+  ),
+  keeper: cluster('WEIR_KEEPER', '', 'servers of Keeper as host:port, with commas between', SERVERS),
+  keeperPath: cluster('WEIR_KEEPER_PATH', '/weir', 'where Keeper has the catalog', KEEPER_PATH),
+  keeperAuth: cluster('WEIR_KEEPER_AUTH', '', 'user:password of the digest scheme', PASSWORD),
+  keeperCa: cluster(
+    'WEIR_KEEPER_CA',
+    '',
+    'TLS to Keeper; file of the authorities that it is signed by, in PEM',
+    ANY_TEXT,
+  ),
+  keeperSessionMs: cluster(
+    'WEIR_KEEPER_SESSION_MS',
+    '10000',
+    'a node that Keeper does not hear for so long is none',
+    integer(1_000, 120_000),
+  ),
+  secretKey: cluster(
+    'WEIR_SECRET_KEY',
+    '',
+    'seals the secrets of the catalog; the same on all nodes',
+    SECRET_KEY,
   ),
   publicUrl: option(
     'public-url',
@@ -285,8 +386,21 @@ export function readConfig(values: Values, env: NodeJS.ProcessEnv = process.env)
     throw new CannotRun('WEIR_CLIENT_ID and WEIR_CLIENT_SECRET are given both or not at all')
   if ((read.tlsCert === '') !== (read.tlsKey === ''))
     throw new CannotRun('--tls-cert and --tls-key are given both or not at all')
+  if (read.store === 'clickhouse') checkCluster(read)
   const dataDir = isAbsolute(read.dataDir) ? read.dataDir : resolve(read.dataDir)
   return { ...read, dataDir }
+}
+
+/** @throws CannotRun naming what a cluster lacks */
+function checkCluster({ clickhouseUrl, keeper, secretKey, clientId }: Config): void {
+  const given: readonly (readonly [string, boolean])[] = [
+    ['WEIR_CLICKHOUSE_URL', clickhouseUrl.length > 0],
+    ['WEIR_KEEPER', keeper.length > 0],
+    ['WEIR_SECRET_KEY', secretKey !== ''],
+    ['WEIR_CLIENT_ID and WEIR_CLIENT_SECRET', clientId !== ''],
+  ]
+  const missing = given.filter(([, isThere]) => !isThere).map(([name]) => name)
+  if (missing.length > 0) throw new CannotRun(`--store clickhouse needs ${missing.join(', ')}`)
 }
 
 /**

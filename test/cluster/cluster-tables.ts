@@ -35,9 +35,11 @@ export class ClusterTables {
     this.#clickHouse = clickHouse
     this.#http = new ClickHouseHttp({ url: clickHouse.url })
     this.engine = new ClickHouseEngine({
-      address: { url: clickHouse.url },
       parser,
-      tableOf: rows => this.#tableOf(rows),
+      placeOf: async pools => ({
+        http: this.#http,
+        tables: await Promise.all(pools.map(rows => this.#tableOf(rows))),
+      }),
     })
   }
 

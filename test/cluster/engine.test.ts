@@ -3,6 +3,8 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ClickHouseEngine, type ClickHouseEngineOptions } from '../../src/query/clickhouse/engine.ts'
+import { ClickHouseHttp } from '../../src/query/clickhouse/http.ts'
+import type { PoolTable } from '../../src/query/clickhouse/rows.ts'
 import { withRows } from '../../src/query/clickhouse/rows.ts'
 import { clickhouse } from '../../src/query/clickhouse/write-statement.ts'
 import { columnOf, operation } from '../../src/query/expression/typed.ts'
@@ -28,8 +30,14 @@ afterAll(async () => {
   for (const engine of engines) await engine.stop()
 })
 
-function engineAt(url: string, more: Partial<ClickHouseEngineOptions> = {}): ClickHouseEngine {
-  const engine = new ClickHouseEngine({ address: { url }, parser, tableOf: async () => TABLE, ...more })
+function engineAt(
+  url: string,
+  more: Partial<ClickHouseEngineOptions> = {},
+  table: PoolTable = TABLE,
+): ClickHouseEngine {
+  const http = new ClickHouseHttp({ url })
+  const placeOf = async (pools: readonly unknown[]) => ({ http, tables: pools.map(() => table) })
+  const engine = new ClickHouseEngine({ parser, placeOf, ...more })
   engines.push(engine)
   return engine
 }
@@ -119,9 +127,8 @@ describe.skipIf(why !== undefined)('against ClickHouse', () => {
 
   test('shards group their rows, and joins read them', async () => {
     const ofShards = (select: string) => `remote('localhost,127.0.0.1', view(${select}))`
-    const shards = engineAt(clickHouse.url, {
-      tableOf: async () => ({ table: 'default.numbers_table', isLive: '_deleted = 0', ofShards }),
-    })
+    const table = { table: 'default.numbers_table', isLive: '_deleted = 0', ofShards }
+    const shards = engineAt(clickHouse.url, {}, table)
     const count = await shards.run(taskOf('SELECT toInt64(count()) FROM rows AS r WHERE r.n >= 50000'), 'APP')
     expect(count.rows).toEqual([['100000']])
     const joined = await shards.run(

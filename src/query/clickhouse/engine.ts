@@ -10,6 +10,7 @@
 import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import type { Propeller } from '../../catalog/documents/model.ts'
+import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { FairQueue } from '../../util/fair-queue.ts'
@@ -23,16 +24,15 @@ import { warn } from '../../util/say.ts'
 import { LARGEST_PROPELLER, memoryBytesOf, RESOURCES } from '../duckdb/duckdb-limits.ts'
 import { type Bound, Refused } from '../expression/values.ts'
 import type { PoolRows, QueryDone, QueryEngine, QueryTask } from '../plan/query-task.ts'
-import { type ClickHouseAddress, type ClickHouseAnswer, ClickHouseError, ClickHouseHttp } from './http.ts'
+import { type ClickHouseAnswer, ClickHouseError, type ClickHouseHttp } from './http.ts'
 import { answerReader } from './row-binary.ts'
 import { type PoolTable, withRows } from './rows.ts'
 import { clickhouse } from './write-statement.ts'
 import { parameterText } from './write-values.ts'
 
 export interface ClickHouseEngineOptions {
-  readonly address: ClickHouseAddress
-  /** The table that a query reads, when everything acknowledged before is in it. */
-  readonly tableOf: (rows: PoolRows, gone: AbortSignal | undefined) => Promise<PoolTable>
+  /** Where a query runs, when everything acknowledged before is there. */
+  readonly placeOf: (pools: readonly PoolRows[], gone: AbortSignal | undefined) => Promise<QueryPlace>
   /** DuckDB's parser reads users' SQL for every store. */
   readonly parser: Pick<QueryEngine, 'parse' | 'parseStatement'>
   /** Absent: all queries have the resources of the largest. */
@@ -40,6 +40,12 @@ export interface ClickHouseEngineOptions {
   readonly onWaited?: (fairKey: string, ms: number) => void
   readonly runningMax?: number
   readonly queryMsMax?: number
+}
+
+/** A server, and the tables of a query's pools as it reads them. */
+export interface QueryPlace {
+  readonly http: ClickHouseHttp
+  readonly tables: readonly PoolTable[]
 }
 
 interface Waiting {
@@ -53,7 +59,6 @@ export class ClickHouseEngine implements QueryEngine {
   readonly parse: QueryEngine['parse']
   readonly parseStatement: QueryEngine['parseStatement']
   readonly #options: ClickHouseEngineOptions
-  readonly #http: ClickHouseHttp
   readonly #waiting = new FairQueue<Waiting>(QUERIES_WAITING_MAX)
   /** Queries that run, by application. */
   readonly #running = new Map<string, number>()
@@ -61,7 +66,6 @@ export class ClickHouseEngine implements QueryEngine {
 
   constructor(options: ClickHouseEngineOptions) {
     this.#options = options
-    this.#http = new ClickHouseHttp(options.address)
     this.parse = (text, fairKey) => options.parser.parse(text, fairKey)
     this.parseStatement = (text, fairKey) => options.parser.parseStatement(text, fairKey)
   }
@@ -99,7 +103,6 @@ export class ClickHouseEngine implements QueryEngine {
     this.#stop.abort()
     for (let next = this.#waiting.tryShift(); next !== undefined; next = this.#waiting.tryShift())
       next.reject(STOPPING())
-    this.#http.close()
   }
 
   // ── turns ─────────────────────────────────────────────────────────────────────────────────────
@@ -171,10 +174,13 @@ export class ClickHouseEngine implements QueryEngine {
     const signals = [this.#stop.signal, timeout, ...(gone === undefined ? [] : [gone])]
     const signal = AbortSignal.any(signals)
     const id = randomUUID()
+    let place: QueryPlace | undefined
     try {
       const pools = [task, ...(task.others ?? [])]
-      const read = pools.map(async rows => ({ rows, table: await this.#options.tableOf(rows, signal) }))
-      const sql = `${withRows(await Promise.all(read), task.statement)} FORMAT RowBinaryWithNamesAndTypes`
+      place = await this.#options.placeOf(pools, signal)
+      const { http, tables } = place
+      const read = pools.map((rows, index) => ({ rows, table: must(tables[index], 'the table of a pool') }))
+      const sql = `${withRows(read, task.statement)} FORMAT RowBinaryWithNamesAndTypes`
       const parameters = {
         ...SETTINGS,
         query_id: id,
@@ -183,13 +189,13 @@ export class ClickHouseEngine implements QueryEngine {
         max_result_rows: String(task.rowsMax),
         ...parametersOf(task.statement.bounds),
       }
-      const answer = await this.#http.run(sql, parameters, ANSWER_BYTES_MAX, signal)
+      const answer = await http.run(sql, parameters, ANSWER_BYTES_MAX, signal)
       return await printed(answer, beganMs)
     } catch (error) {
       // An answer that ends within a row is no answer (W-8).
       if (error instanceof RangeError)
         throw new Unavailable('cluster', 'the answer of ClickHouse was cut off')
-      if (signal.aborted) void this.#kill(id)
+      if (signal.aborted && place !== undefined) void this.#kill(id, place.http)
       throwIfEnded(gone, this.#stop.signal)
       if (timeout.aborted) throw TOOK_TOO_LONG()
       throw typedError(error, task)
@@ -197,9 +203,9 @@ export class ClickHouseEngine implements QueryEngine {
   }
 
   /** ClickHouse ends a query whose connection is closed, but not while it sends no progress. */
-  async #kill(id: string): Promise<void> {
+  async #kill(id: string, http: ClickHouseHttp): Promise<void> {
     const sql = 'KILL QUERY WHERE query_id = {id:String} ASYNC'
-    await this.#http.run(sql, { param_id: id }, ANSWER_BYTES_MAX, this.#stop.signal).catch(() => undefined)
+    await http.run(sql, { param_id: id }, ANSWER_BYTES_MAX, this.#stop.signal).catch(() => undefined)
   }
 }
 
