@@ -22,19 +22,20 @@ export function partsBeforeReceivedAt(schema: PoolSchema): readonly ColumnType[]
   return columns.slice(0, place).flatMap(index => schema.columns[index]?.type ?? [])
 }
 
-/** Sets received-at in the keys of rows [from, from + rows): `firstUs`, then 1 µs more for each. */
+/** Sets received-at in the keys of rows [from, from + rows): `firstUs`, then a step for each. */
 export function setReceivedAt(
   batch: BatchBuffer,
   partsBefore: readonly ColumnType[],
   from: number,
   rows: number,
   firstUs: number,
+  stepUs: number,
 ): void {
   const { offsetsOffset, dataOffset, dataBytes } = columnView(batch, KEY_COLUMN)
   const offsets = new Int32Array(batch, offsetsOffset, batchRows(batch) + 1)
   const keys = new Uint8Array(batch, dataOffset, dataBytes)
   for (let row = from; row < from + rows; row++) {
-    const us = firstUs + row - from
+    const us = firstUs + (row - from) * stepUs
     let at = offsets[row]!
     for (const type of partsBefore) at = keyPartEnd(keys, at, type)
     writeLong(keys, at, Math.floor(us / 0x1_0000_0000), us | 0)

@@ -50,7 +50,7 @@ export interface ParsedBatch {
   readonly requests: Int32Array
   /**
    * Received-at in µs of the first event of each of `requests`, where the worker reserved it; each
-   * later event has 1 µs more.
+   * later event has one step of the clock more.
    */
   readonly receivedAtUs?: Float64Array | undefined
 }

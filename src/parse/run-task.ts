@@ -8,7 +8,7 @@ import { align8 } from '../format/batch-layout.ts'
 import { RECORD_HEADER_BYTES, RECORD_KIND, recordBytes, writeRecordHeader } from '../format/log-record.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import { must } from '../util/assert.ts'
-import { reserveUs } from '../util/clock.ts'
+import { reserveUs, stepUsOf } from '../util/clock.ts'
 import { crc32 } from '../util/crc32.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { takeFitting } from './batch-buffers.ts'
@@ -251,13 +251,14 @@ class TaskRun {
     if (partsBefore === undefined) return parsed
     const table = this.#table
     const receivedAt = (request: number) => request * REQUEST_WORDS + REQUEST.receivedAtUs
+    const stepUs = clock === undefined ? 1 : stepUsOf(clock)
     let from = 0
     for (const request of parsed.requests) {
       const rows = this.#outcome(request, OUTCOME.accepted)
       if (this.#has(request, FLAG.rises)) {
         const at = receivedAt(request)
         if (clock !== undefined) table[at] = reserveUs(clock, table[at]!, rows)
-        setReceivedAt(parsed.batch, partsBefore, from, rows, table[at]!)
+        setReceivedAt(parsed.batch, partsBefore, from, rows, table[at]!, stepUs)
       }
       from += rows
     }

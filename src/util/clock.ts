@@ -29,18 +29,41 @@ export const realClock: Clock = { nowMs: monotonicMs, after: callAfter }
 const WALL_US_MAX = Date.UTC(2240, 0) * 1000
 
 /**
+ * The values of a clock that are this process's own among several: those that leave the rest `slot`
+ * when they are divided by the step.
+ */
+export interface ClockSlot {
+  readonly stepUs: number
+  /** Asked for each value: a node of a cluster has another slot in another session. */
+  slot(): number
+}
+
+const EVERY_US: ClockSlot = { stepUs: 1, slot: () => 0 }
+
+/**
  * Wall clock in microseconds that never gives a value twice. Where it is asked too fast or the wall
- * clock is set back, it runs ahead by one microsecond per value.
+ * clock is set back, it runs ahead by one step per value.
  */
 export class RisingClock {
   #lastUs = 0
   #shared: SharedArrayBuffer | undefined
+  readonly #own: ClockSlot
 
-  /** A value above all before. Of a shared clock: the wall clock, from which threads reserve. */
+  constructor(own = EVERY_US) {
+    this.#own = own
+  }
+
+  /**
+   * A value above all before. Of a shared clock: the wall clock, from which threads reserve. It
+   * tells them the slot.
+   */
   next(): number {
+    const { stepUs } = this.#own
     const wallUs = Math.min(1000 * wallMs(), WALL_US_MAX)
-    if (this.#shared !== undefined) return wallUs
-    this.#lastUs = Math.max(this.#lastUs + 1, wallUs)
+    const slotUs = wallUs - (wallUs % stepUs) + this.#own.slot()
+    const ownUs = slotUs < wallUs ? slotUs + stepUs : slotUs
+    if (this.#shared !== undefined) return ownUs
+    this.#lastUs = above(this.#lastUs, ownUs, stepUs)
     return this.#lastUs
   }
 
@@ -58,24 +81,37 @@ export class RisingClock {
   /** Moves the clock to memory in which other threads reserve values with `reserveUs`. */
   share(): SharedArrayBuffer {
     if (this.#shared !== undefined) return this.#shared
-    this.#shared = new SharedArrayBuffer(8)
-    new BigInt64Array(this.#shared)[0] = BigInt(this.#lastUs)
+    // The last value, then the step.
+    this.#shared = new SharedArrayBuffer(16)
+    new BigInt64Array(this.#shared).set([BigInt(this.#lastUs), BigInt(this.#own.stepUs)])
     return this.#shared
   }
 }
 
+/** `fromUs`, or the first value above `lastUs` that is whole steps later. */
+function above(lastUs: number, fromUs: number, stepUs: number): number {
+  if (fromUs > lastUs) return fromUs
+  return fromUs + stepUs * (Math.floor((lastUs - fromUs) / stepUs) + 1)
+}
+
+/** Microseconds between the values that one call of `reserveUs` reserves. */
+export function stepUsOf(clock: SharedArrayBuffer): number {
+  return Number(new BigInt64Array(clock)[1])
+}
+
 /**
- * Reserves `count` values of a shared clock, one microsecond apart. They are above all values that
- * were reserved before, and at or above `fromUs`. Any thread may call it.
+ * Reserves `count` values of a shared clock, one step apart. They are above all values that were
+ * reserved before, and at or whole steps above `fromUs`, which next() gave. Any thread may call it.
  * @returns the first value
  */
 export function reserveUs(clock: SharedArrayBuffer, fromUs: number, count: number): number {
   const last = new BigInt64Array(clock)
+  const stepUs = stepUsOf(clock)
   // A round is repeated only when another thread has reserved values meanwhile.
   for (;;) {
     const lastUs = Atomics.load(last, 0)
-    const firstUs = Math.max(Number(lastUs) + 1, fromUs)
-    const reserved = BigInt(firstUs + count - 1)
+    const firstUs = above(Number(lastUs), fromUs, stepUs)
+    const reserved = BigInt(firstUs + (count - 1) * stepUs)
     if (Atomics.compareExchange(last, 0, lastUs, reserved) === lastUs) return firstUs
   }
 }
@@ -86,16 +122,22 @@ export function reserveUs(clock: SharedArrayBuffer, fromUs: number, count: numbe
  *
  * Otherwise two events with one unique id could share a key in a pool without a timestamp column,
  * and one of them would vanish. A start raises each clock above the pool's segments and above each
- * replayed event.
+ * replayed event. Nodes of a cluster have values of their own slots, which are unique over all nodes
+ * and rise on each.
  */
 export class ReceivedClocks {
   readonly #clocks = new Map<number, RisingClock>()
+  readonly #own: ClockSlot | undefined
+
+  constructor(own?: ClockSlot) {
+    this.#own = own
+  }
 
   /** The clock of a pool, by the pool's number. */
   of(pool: number): RisingClock {
     let clock = this.#clocks.get(pool)
     if (clock === undefined) {
-      clock = new RisingClock()
+      clock = new RisingClock(this.#own)
       this.#clocks.set(pool, clock)
     }
     return clock

@@ -97,6 +97,20 @@ describe.skipIf(noZookeeper !== undefined)(`the catalog in ZooKeeper ${noZookeep
     }
   })
 
+  test('a slot that was given back is not the next one that a node gets', async () => {
+    const { port } = await startZookeeper()
+    const one = await nodeOf(port)
+    const slots = [one.store.nodes.slot]
+    for (let i = 0; i < 3; i += 1) {
+      const { store, stop } = await nodeOf(port)
+      slots.push(store.nodes.slot)
+      expect(store.nodes.clock.slot()).toBe(store.nodes.slot)
+      await stop()
+      await expect.poll(() => one.store.nodes.states()).toHaveLength(1)
+    }
+    expect(new Set(slots).size).toBe(4)
+  })
+
   test(`a node that comes while others change it has all of it, seed ${SEED}`, async () => {
     const { port } = await startZookeeper()
     const busy = await nodeOf(port)

@@ -151,6 +151,21 @@ describe.each(['native', 'js'] as const)('kernel %s', kernel => {
     )
   })
 
+  test('on a node of a cluster each event has a value of its slot, a step after the one before', () => {
+    const key = [0, R]
+    const clock = new RisingClock({ stepUs: 100, slot: () => 42 })
+    const requests = [[event('a'), { id: 7 }, event('a')], [event('b')]].map(events => ({
+      body: JSON.stringify(events),
+      receivedAtUs: NOON_US + 42,
+    }))
+    const result = createTaskRunner(kernel)(taskOf(schemaWith(key), requests, clock.share()))
+    const wanted = (id: string, us: number) => Buffer.from(keyOf(key, id, NOON_US + us)).toString('hex')
+    expect(Object.fromEntries(keysByRequest(result))).toEqual({
+      0: [wanted('a', 42), wanted('a', 142)],
+      1: [wanted('b', 242)],
+    })
+  })
+
   test('a replay makes the same keys from the log record, and leaves older records as they were', () => {
     const run = createTaskRunner(kernel)
     const schema = schemaWith([0, R])

@@ -69,3 +69,42 @@ test('a shared clock gives each thread values of its own, above what it was rais
   }
   expect(all).toHaveLength(2 * rounds)
 })
+
+test('clocks of nodes give values of their slots alone, whole steps apart', async () => {
+  const slots = [3, 99]
+  const all: number[] = []
+  for (const slot of slots) {
+    const clock = new RisingClock({ stepUs: 100, slot: () => slot })
+    clock.raise(4_950)
+    // At and below what it was raised to, where the wall clock stands, and where it goes back.
+    const values = valuesAt(clock, 4, 5, 5, 6, 3)
+    const first = slot === 3 ? 5_003 : 4_999
+    expect(values).toEqual([
+      first,
+      ...(slot === 3 ? [5_103, 5_203] : [5_099, 5_199]),
+      6_000 + slot,
+      6_100 + slot,
+    ])
+    const shared = clock.share()
+    const [from] = valuesAt(clock, 6)
+    const reserved = [reserveUs(shared, from!, 3), reserveUs(shared, from!, 1), reserveUs(shared, from!, 1)]
+    expect(reserved).toEqual([6_200 + slot, 6_500 + slot, 6_600 + slot])
+    all.push(...values, ...reserved, clock.unique())
+  }
+  expect(new Set(all).size).toBe(all.length)
+  expect(all.every(us => slots.includes(us % 100))).toBe(true)
+})
+
+test('a clock whose slot changes rises on, and what was begun keeps the slot that it began with', () => {
+  let slot = 7
+  const clock = new RisingClock({ stepUs: 100, slot: () => slot })
+  expect(valuesAt(clock, 5, 5)).toEqual([5_007, 5_107])
+  slot = 2
+  expect(valuesAt(clock, 5, 5)).toEqual([5_202, 5_302])
+  const shared = clock.share()
+  const [before] = valuesAt(clock, 5)
+  slot = 50
+  const [after] = valuesAt(clock, 5)
+  const reserved = [before!, after!, before!].map(us => reserveUs(shared, us, 2))
+  expect(reserved).toEqual([5_402, 5_550, 5_702])
+})

@@ -16,7 +16,7 @@ import type { ParseResult, ParseTask, ParseTaskGroup } from '../../parse/parse-t
 import type { RejectedGrant } from '../../parse/rejected-rows.ts'
 import type { Received } from '../../parse/sender/received.ts'
 import { ENTRY_WORDS } from '../../store/flush/memtable.ts'
-import { wallMs } from '../../util/clock.ts'
+import { stepUsOf, wallMs } from '../../util/clock.ts'
 import {
   BATCH_BYTES_MAX,
   BODY_BYTES_MAX,
@@ -284,7 +284,8 @@ function partsOf(batch: Batch, result: ParseResult, indices: Int32Array): Commit
   for (const part of result.batches) {
     const first = part.requests[0]
     if (first === undefined || indices[first]! < 0) continue
-    const { kind, pool, version } = batch.task.groups[batch.groupOf[first]!]!
+    const { kind, pool, version, clock } = batch.task.groups[batch.groupOf[first]!]!
+    const stepUs = clock === undefined ? 0 : stepUsOf(clock)
     const requests = new Float64Array(part.requests.length * ENTRY_WORDS)
     for (let index = 0; index < part.requests.length; index += 1) {
       const row = part.requests[index]!
@@ -292,7 +293,7 @@ function partsOf(batch: Batch, result: ParseResult, indices: Int32Array): Commit
       const firstUs = part.receivedAtUs?.[index]
       requests[index * ENTRY_WORDS + 1] = firstUs ?? table[row * REQUEST_WORDS + REQUEST.receivedAtUs]!
       requests[index * ENTRY_WORDS + 2] = result.outcomes[row * OUTCOME_WORDS + OUTCOME.accepted]!
-      requests[index * ENTRY_WORDS + 3] = firstUs === undefined ? 0 : 1
+      requests[index * ENTRY_WORDS + 3] = firstUs === undefined ? 0 : stepUs
     }
     parts.push({ kind, pool, version, batch: part.batch, requests })
   }

@@ -43,6 +43,8 @@ export interface Stat {
   readonly changedZxid: bigint
   /** It rises by one with each change of the data. */
   readonly version: number
+  /** It rises with each child that comes, and with most that go. */
+  readonly childrenVersion: number
   /** The session that it ends with; 0n for a node that stays. */
   readonly ephemeralOwner: bigint
 }
@@ -140,10 +142,11 @@ export class JuteReader {
     const changedZxid = this.long()
     this.#skip(16) // created and changed at
     const version = this.int()
-    this.#skip(8) // versions of children and of rights
+    const childrenVersion = this.int()
+    this.#skip(4) // version of rights
     const ephemeralOwner = this.long()
     this.#skip(16) // bytes of data, number of children, zxid of the last change of those
-    return { changedZxid, version, ephemeralOwner }
+    return { changedZxid, version, childrenVersion, ephemeralOwner }
   }
 
   #skip(bytes: number): number {

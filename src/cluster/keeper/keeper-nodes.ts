@@ -2,9 +2,10 @@
  * The live nodes of a cluster: an ephemeral node of Keeper for each, named by its slot, which says
  * up to which version of the catalog the node has applied its changes.
  *
- * A slot is a number that no other live node has. It goes with the session.
+ * A slot is a number that no other live node has. It goes with the session, and is taken again only
+ * after many others: times of nodes are told apart by their slots, and clocks are minutes apart.
  */
-import { monotonicMs } from '../../util/clock.ts'
+import { type ClockSlot, monotonicMs } from '../../util/clock.ts'
 import { CannotRun, Unavailable } from '../../util/errors.ts'
 import { WEIR_VERSION } from '../../util/version.ts'
 import { KEEPER_ERROR } from './jute.ts'
@@ -32,8 +33,10 @@ export class KeeperNodes {
   readonly #path: string
   /** The session in which this node has its slot; 0n for none. */
   #session = 0n
-  #slot = -1
+  #slot = 0
   #changed = () => {}
+  /** Received-at of this node. Without a session it has its last slot, which nobody else has yet. */
+  readonly clock: ClockSlot = { stepUs: NODES_MAX, slot: () => this.#slot }
 
   /** @param path of the node that has the nodes as children. It is there. */
   constructor(keeper: KeeperClient, path: string) {
@@ -60,7 +63,9 @@ export class KeeperNodes {
 
   async #makeSlot(taken: ReadonlySet<number>, version: number): Promise<number> {
     const data = stateOf(version)
-    for (let slot = 0; slot < NODES_MAX; slot += 1) {
+    const { childrenVersion } = (await this.#keeper.getData(this.#path)).stat
+    for (let tries = 0; tries < NODES_MAX; tries += 1) {
+      const slot = ((childrenVersion >>> 0) + tries) % NODES_MAX
       if (taken.has(slot)) continue
       try {
         await this.#keeper.write({ kind: 'create', path: `${this.#path}/${slot}`, data, isEphemeral: true })
