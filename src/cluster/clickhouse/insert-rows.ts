@@ -127,9 +127,9 @@ async function syncOthers(
 /**
  * Errors that another try may not have: a time-out, too few live replicas, an earlier quorum that
  * is not complete, a lost session of the server, a table that is read-only, an unknown outcome, too
- * many parts.
+ * many parts. A replica that was down may lack a column or the table.
  */
-const RETRYABLE: ReadonlySet<number> = new Set([159, 209, 210, 225, 242, 252, 285, 286, 319, 999])
+const RETRYABLE: ReadonlySet<number> = new Set([16, 60, 159, 209, 210, 225, 242, 252, 285, 286, 319, 999])
 
 function isRetryable(error: unknown): boolean {
   return error instanceof ClickHouseError ? RETRYABLE.has(error.code) : error instanceof Unavailable

@@ -2,8 +2,9 @@
  * Which servers there are: the shard and the replica of each address, as their macros say, and what
  * they can do.
  */
-import { type ClickHouseAddress, ClickHouseHttp } from '../../query/clickhouse/http.ts'
+import { type ClickHouseAddress, ClickHouseError, ClickHouseHttp } from '../../query/clickhouse/http.ts'
 import { CannotRun, Unavailable } from '../../util/errors.ts'
+import { warn } from '../../util/say.ts'
 import { quoteClickHouseText } from '../../util/sql.ts'
 import type { ServerFeatures } from './table.ts'
 
@@ -11,6 +12,10 @@ import type { ServerFeatures } from './table.ts'
 const OLDEST = 25.3
 const VEHICLE = 18.16
 const ANSWER_BYTES_MAX = 1_048_576
+/** A server that lives answers in milliseconds. */
+const ANSWER_MS_MAX = 3_000
+/** A server that returns is used again after so long, and one that went is left alone. */
+const LOOK_MS = 10_000
 
 export interface Replica {
   readonly http: ClickHouseHttp
@@ -23,13 +28,76 @@ export interface Replica {
 export interface Topology {
   /** The replicas of each shard, in the order of the cluster's shards. */
   readonly shards: readonly (readonly Replica[])[]
+  /** The shards' names, which are those of the macro. */
+  readonly names: readonly string[]
+  /** How many replicas each shard has, with those that do not answer. */
+  readonly replicas: readonly number[]
   readonly features: ServerFeatures
 }
 
 interface Found {
   readonly replica: Replica
   readonly shard: string
+  /** How many the shard has, with those that do not answer. */
+  readonly replicas: number
+  /** How many the cluster has. */
+  readonly shards: number
+  readonly servers: number
   readonly version: number
+}
+
+/** The servers as they were last seen. */
+export interface TopologyWatch {
+  readonly topology: Topology
+  /** Asks all servers again, now. Never rejects. */
+  look(): Promise<void>
+  stop(): void
+}
+
+/**
+ * Asks the servers every LOOK_MS. The shards stay what they are: other ones would have rows where
+ * nobody looks for them. Rejects as `readTopology` does, at the start alone.
+ */
+export async function watchTopology(
+  addresses: readonly ClickHouseAddress[],
+  cluster: string,
+): Promise<TopologyWatch> {
+  const servers = addresses.map(address => ({ address, http: new ClickHouseHttp(address) }))
+  let topology = await topologyOf(servers, cluster)
+  let said = ''
+  const read = async () => {
+    try {
+      const now = await topologyOf(servers, cluster)
+      if (String(now.names) !== String(topology.names))
+        throw new CannotRun(
+          `the cluster ${cluster} had the shards ${topology.names.join(', ')}, and now has ${now.names.join(', ')}`,
+        )
+      topology = now
+      said = ''
+    } catch (error) {
+      if (!(error instanceof CannotRun || error instanceof Unavailable)) throw error
+      if (said !== error.message) warn(`the servers of the cluster stay as they were: ${error.message}`)
+      said = error.message
+    }
+  }
+  let looking: Promise<void> | undefined
+  const look = () => {
+    looking ??= read().finally(() => {
+      looking = undefined
+    })
+    return looking
+  }
+  const timer = setInterval(look, LOOK_MS)
+  return {
+    get topology() {
+      return topology
+    },
+    look,
+    stop() {
+      clearInterval(timer)
+      for (const { http } of servers) http.close()
+    },
+  }
 }
 
 /**
@@ -41,7 +109,16 @@ export async function readTopology(
   addresses: readonly ClickHouseAddress[],
   cluster: string,
 ): Promise<Topology> {
-  const asked = await Promise.allSettled(addresses.map(address => askServer(address, cluster)))
+  return await topologyOf(
+    addresses.map(address => ({ address, http: new ClickHouseHttp(address) })),
+    cluster,
+  )
+}
+
+type Server = Pick<Replica, 'address' | 'http'>
+
+async function topologyOf(servers: readonly Server[], cluster: string): Promise<Topology> {
+  const asked = await Promise.allSettled(servers.map(server => askServer(server, cluster)))
   const found = asked.flatMap(each => (each.status === 'fulfilled' ? [each.value] : []))
   const refused = asked.find(each => each.status === 'rejected' && each.reason instanceof CannotRun)
   if (refused?.status === 'rejected') throw refused.reason
@@ -50,22 +127,28 @@ export async function readTopology(
     const [failed] = asked
     throw failed?.status === 'rejected' ? failed.reason : new Unavailable('cluster_unreachable', 'no address')
   }
-  const count = await shardCount(first.replica.http, cluster)
-  const names = [...new Set(found.map(({ shard }) => shard))].sort()
-  if (names.length !== count)
+  if (servers.length < first.servers)
     throw new CannotRun(
-      `the cluster ${cluster} has ${count} shards, and the servers of WEIR_CLICKHOUSE_URL that answer are of ${names.length} of them`,
+      `the cluster ${cluster} has ${first.servers} servers, and WEIR_CLICKHOUSE_URL names ${servers.length}: name each, as each has tables`,
+    )
+  const names = [...new Set(found.map(({ shard }) => shard))].sort()
+  if (names.length !== first.shards)
+    throw new CannotRun(
+      `the cluster ${cluster} has ${first.shards} shards, and the servers of WEIR_CLICKHOUSE_URL that answer are of ${names.length} of them`,
     )
   const versions = found.map(({ version }) => version)
+  const ofShards = names.map(name => found.filter(({ shard }) => shard === name))
   return {
-    shards: names.map(name => found.flatMap(({ shard, replica }) => (shard === name ? [replica] : []))),
+    shards: ofShards.map(each => each.map(({ replica }) => replica)),
+    names,
+    replicas: ofShards.map(each => Math.max(...each.map(({ replicas }) => replicas))),
     features: { hasTimes: Math.min(...versions) >= OLDEST },
   }
 }
 
-async function askServer(address: ClickHouseAddress, cluster: string): Promise<Found> {
-  const http = new ClickHouseHttp(address)
-  const ask = async (sql: string) => lines((await http.run(sql, {}, ANSWER_BYTES_MAX)).body)
+/** Rejects with CannotRun or Unavailable. */
+async function askServer({ http, address }: Server, cluster: string): Promise<Found> {
+  const ask = (sql: string) => linesOf(http, sql)
   const [printed = ''] = await ask('SELECT version()')
   const version = Number(/^\d+\.\d+/.exec(printed)?.[0])
   if (!(version >= OLDEST || version === VEHICLE))
@@ -81,22 +164,35 @@ async function askServer(address: ClickHouseAddress, cluster: string): Promise<F
     throw new CannotRun(
       `${address.url} has no macros {shard} and {replica}, by which replicas find each other`,
     )
-  const own = await ask(
-    `SELECT host_name, port FROM system.clusters WHERE cluster = ${quoteClickHouseText(cluster)} AND is_local`,
-  )
-  const [host = '', port = ''] = (own[0] ?? '').split('\t')
-  if (host === '') throw new CannotRun(`${address.url} is in no cluster ${cluster} of its remote_servers`)
-  return { replica: { http, address, name, tcp: `${host}:${port}` }, shard, version }
+  const members = (
+    await ask(
+      `SELECT is_local, shard_num, host_name, port FROM system.clusters WHERE cluster = ${quoteClickHouseText(cluster)}`,
+    )
+  ).map(line => line.split('\t'))
+  const [, place, host, port] = members.find(([isLocal]) => isLocal === '1') ?? []
+  if (host === undefined)
+    throw new CannotRun(`${address.url} is in no cluster ${cluster} of its remote_servers`)
+  return {
+    replica: { http, address, name, tcp: `${host}:${port}` },
+    shard,
+    replicas: members.filter(member => member[1] === place).length,
+    shards: new Set(members.map(member => member[1])).size,
+    servers: members.length,
+    version,
+  }
 }
 
-async function shardCount(http: ClickHouseHttp, cluster: string): Promise<number> {
-  const sql = `SELECT count(DISTINCT shard_num) FROM system.clusters WHERE cluster = ${quoteClickHouseText(cluster)}`
-  return Number(lines((await http.run(sql, {}, ANSWER_BYTES_MAX)).body)[0])
-}
-
-function lines(body: Buffer): string[] {
-  return body
-    .toString()
-    .split('\n')
-    .filter(line => line !== '')
+async function linesOf(http: ClickHouseHttp, sql: string): Promise<string[]> {
+  const late = AbortSignal.timeout(ANSWER_MS_MAX)
+  try {
+    const { body } = await http.run(sql, {}, ANSWER_BYTES_MAX, late)
+    return body
+      .toString()
+      .split('\n')
+      .filter(line => line !== '')
+  } catch (error) {
+    if (!late.aborted && !(error instanceof ClickHouseError)) throw error
+    const why = late.aborted ? 'no answer in time' : (error as Error).message
+    throw new Unavailable('cluster_unreachable', `a ClickHouse server did not answer: ${why}`)
+  }
 }

@@ -1,0 +1,199 @@
+/**
+ * The tables of the catalog's pools on all servers.
+ *
+ *   ensure   the table of a new pool
+ *   sweep    what the others could not do, because a server was down: creates tables and columns
+ *            that are missing, and drops tables whose pool is deleted
+ *
+ * A table is dropped only where its replicas meet below the path of this cluster, so that neither
+ * other users of the servers nor another Weir beside this one lose theirs.
+ */
+
+import { PAYLOAD, type PoolSchema } from '../../format/schema.ts'
+import { ClickHouseError } from '../../query/clickhouse/http.ts'
+import { must } from '../../util/assert.ts'
+import { monotonicMs } from '../../util/clock.ts'
+import { Unavailable } from '../../util/errors.ts'
+import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
+import { createTable, isNullable, type ServerFeatures, tableType } from './table.ts'
+import type { Replica, Topology } from './topology.ts'
+
+/** A server that lives creates a table in tens of milliseconds. */
+const STATEMENT_MS_MAX = 15_000
+/**
+ * A table without a pool is dropped after so long: its pool's creation is then no more under way.
+ */
+const LEFT_MS_MIN = 120_000
+const ANSWER_BYTES_MAX = 64 * 1_048_576
+
+/** The schemas of pools by their ids, which are the names of their tables. */
+export type PoolSchemas = ReadonlyMap<string, PoolSchema>
+
+export class PoolTables {
+  readonly #topology: () => Topology
+  readonly #path: string | undefined
+  /** Since when a table has no pool, by server and table. */
+  readonly #left = new Map<string, number>()
+
+  /** @param path where Keeper has what replicas share; without it the tables have no replicas */
+  constructor(topology: () => Topology, path: string | undefined) {
+    this.#topology = topology
+    this.#path = path
+  }
+
+  /** Resolves when a quorum of each shard has the table. Rejects with Unavailable. */
+  async ensure(table: string, schema: PoolSchema): Promise<void> {
+    const topology = this.#topology()
+    const create = createTable(table, schema, topology.features, this.#path)
+    const made = topology.shards.map(async (replicas, shard) => {
+      const settled = await Promise.allSettled(replicas.map(replica => run(replica, create)))
+      const failed = settled.flatMap(each => (each.status === 'rejected' ? [each.reason as Error] : []))
+      for (const error of failed) if (!(error instanceof Unavailable)) throw error
+      if (replicas.length - failed.length >= quorumOf(must(topology.replicas[shard], 'a count'))) return
+      const why =
+        failed.length === 0 ? 'the others do not answer' : failed.map(each => each.message).join('; ')
+      throw new Unavailable(
+        'cluster_tables',
+        `Too few replicas of shard ${topology.names[shard]} have made the table of the pool: ${why}`,
+      )
+    })
+    for (const each of await Promise.allSettled(made)) if (each.status === 'rejected') throw each.reason
+  }
+
+  /**
+   * Makes the tables of every server those of the pools. Only one node does so at a time, every
+   * half minute or so. Never rejects for what a server says.
+   * @param pools all of a catalog that is current
+   * @returns lines for the operator: what was done, and what could not be
+   */
+  async sweep(pools: PoolSchemas): Promise<readonly string[]> {
+    const { shards, features } = this.#topology()
+    const swept = shards.flat().map(async replica => {
+      const lines: string[] = []
+      try {
+        await this.#sweepServer(replica, pools, features, lines)
+      } catch (error) {
+        if (!(error instanceof Unavailable)) throw error
+        lines.push(`tables of ${replica.address.url} are left for the next look: ${error.message}`)
+      }
+      return lines
+    })
+    return (await Promise.all(swept)).flat()
+  }
+
+  async #sweepServer(
+    replica: Replica,
+    pools: PoolSchemas,
+    features: ServerFeatures,
+    lines: string[],
+  ): Promise<void> {
+    const where = replica.address.url
+    /** One table that fails leaves the others their turn. */
+    const attempt = async (what: string, act: () => Promise<unknown>) => {
+      try {
+        if ((await act()) !== false) lines.push(`${where}: ${what}`)
+      } catch (error) {
+        if (!(error instanceof Unavailable)) throw error
+        lines.push(`${where}: failed, and is tried again: ${what}: ${error.message}`)
+      }
+    }
+    const counts = new Map(
+      await rowsOf(replica, `SELECT table, count() ${COLUMNS} GROUP BY table`),
+    ) as ReadonlyMap<string, string>
+    for (const [table, schema] of pools) {
+      const count = counts.get(table)
+      if (count === undefined)
+        await attempt(`created the table ${table}`, () =>
+          run(replica, createTable(table, schema, features, this.#path)),
+        )
+      else if (Number(count) < schema.columns.length + (schema.key === null ? 3 : 4))
+        await attempt(`added columns to the table ${table}`, () =>
+          addColumns(replica, table, schema, features),
+        )
+    }
+    for (const table of await this.#leftTables(replica, pools))
+      await attempt(`dropped the table ${table}, whose pool is deleted`, () => drop(replica, table, features))
+  }
+
+  /** The tables whose pool has not been there for long enough. */
+  async #leftTables(replica: Replica, pools: PoolSchemas): Promise<readonly string[]> {
+    const found = (await rowsOf(replica, ownTables(this.#path))).map(([name = '']) => name)
+    const left = new Set(found.filter(name => POOL_ID.test(name) && !pools.has(name)))
+    const prefix = `${replica.address.url} `
+    for (const known of this.#left.keys())
+      if (known.startsWith(prefix) && !left.has(known.slice(prefix.length))) this.#left.delete(known)
+    const nowMs = monotonicMs()
+    return [...left].filter(name => {
+      const sinceMs = this.#left.get(prefix + name) ?? nowMs
+      this.#left.set(prefix + name, sinceMs)
+      return nowMs - sinceMs >= LEFT_MS_MIN
+    })
+  }
+}
+
+const POOL_ID = /^DPO[0-9A-Z]+$/
+const COLUMNS = 'FROM system.columns WHERE database = currentDatabase()'
+
+/**
+ * The tables that this cluster made. A replica that is read-only may have lost its Keeper, in which
+ * case the catalog names no pool: its rows stay.
+ */
+function ownTables(path: string | undefined): string {
+  if (path === undefined)
+    return `SELECT name FROM system.tables WHERE database = currentDatabase() AND engine IN ('MergeTree', 'ReplacingMergeTree')`
+  return `SELECT table FROM system.replicas WHERE database = currentDatabase() AND is_readonly = 0 AND startsWith(zookeeper_path, ${quoteClickHouseText(`${path}/`)})`
+}
+
+/** How many replicas of a shard make a quorum. Of two one may be gone. */
+function quorumOf(replicas: number): number {
+  return replicas === 2 ? 1 : Math.floor(replicas / 2) + 1
+}
+
+/** Adds the columns of the pool that its table lacks. False where it lacks none. */
+async function addColumns(
+  replica: Replica,
+  table: string,
+  schema: PoolSchema,
+  features: ServerFeatures,
+): Promise<boolean> {
+  const found = await rowsOf(replica, `SELECT name ${COLUMNS} AND table = ${quoteClickHouseText(table)}`)
+  const names = new Set(found.map(([name]) => name))
+  const added = schema.columns.flatMap(({ name, type }, index) => {
+    if (names.has(name)) return []
+    // The order of columns is the same in every table, or a replica that comes cannot be made.
+    const before = schema.columns[index - 1]?.name ?? PAYLOAD
+    const is = tableType(type, isNullable(schema, index), features)
+    return [`ADD COLUMN ${quoteClickHouseName(name)} ${is} AFTER ${quoteClickHouseName(before)}`]
+  })
+  if (added.length === 0) return false
+  await run(replica, `ALTER TABLE ${quoteClickHouseName(table)} ${added.join(', ')}`)
+  return true
+}
+
+async function drop(replica: Replica, table: string, { hasTimes }: ServerFeatures): Promise<void> {
+  const sql = `DROP TABLE IF EXISTS ${quoteClickHouseName(table)}`
+  // Without SYNC the path in Keeper stays for minutes. A pool may have grown beyond any limit.
+  if (hasTimes) await run(replica, `${sql} SYNC`, { max_table_size_to_drop: '0' })
+  else await run(replica, sql)
+}
+
+async function rowsOf(replica: Replica, sql: string): Promise<readonly (readonly [string, string])[]> {
+  const body = await run(replica, `${sql} FORMAT JSONCompact`)
+  return (JSON.parse(body.toString()) as { readonly data: [string, string][] }).data
+}
+
+/** Rejects with Unavailable. */
+async function run(
+  { http, name }: Replica,
+  sql: string,
+  settings: Readonly<Record<string, string>> = {},
+): Promise<Buffer> {
+  const late = AbortSignal.timeout(STATEMENT_MS_MAX)
+  try {
+    return (await http.run(sql, settings, ANSWER_BYTES_MAX, late)).body
+  } catch (error) {
+    if (!late.aborted && !(error instanceof ClickHouseError || error instanceof Unavailable)) throw error
+    const why = late.aborted ? 'no answer in time' : (error as Error).message
+    throw new Unavailable('cluster_tables', `${name}: ${why}`)
+  }
+}

@@ -1,0 +1,245 @@
+/** Tables of pools on every server, while servers die, come back, and have tables of others. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { PoolTables } from '../../src/cluster/clickhouse/pool-tables.ts'
+import { readTopology, type Topology, watchTopology } from '../../src/cluster/clickhouse/topology.ts'
+import type { ColumnType, PoolSchema } from '../../src/format/schema.ts'
+import { ClickHouseHttp } from '../../src/query/clickhouse/http.ts'
+import { schemaOf } from '../query/pool.ts'
+import { recordLog } from '../util/log-lines.ts'
+import { startClickHouse, whyNoClickHouse } from './clickhouse.ts'
+import { type Clickhouse, noClickhouse, startClickhouse } from './clickhouse-18.ts'
+import { standStill } from './stoppable-proxy.ts'
+import { noZookeeper, startZookeeper } from './zookeeper.ts'
+
+const PATH = '/weir/tables'
+const MINUTES_MS = 120_000
+
+afterEach(() => {
+  vi.restoreAllMocks()
+})
+
+const now = performance.now.bind(performance)
+
+/** Makes the clock be so far ahead. */
+function passMs(ms: number): void {
+  vi.spyOn(performance, 'now').mockImplementation(() => now() + ms)
+}
+
+function schemaWith(...more: [string, ColumnType][]): PoolSchema {
+  const schema = schemaOf([['n', 'INT64'], ['word', 'STRING'], ...more])
+  const columns = schema.columns.map((column, index) => ({ ...column, required: index === 0 }))
+  return { ...schema, columns, key: { columns: [0], version: -1 } }
+}
+
+const tablesOf = async (server: Pick<Clickhouse, 'query'>) =>
+  (
+    await server.query(
+      'SELECT name FROM system.tables WHERE database = currentDatabase() ORDER BY name FORMAT TabSeparated',
+    )
+  )
+    .split('\n')
+    .filter(name => name !== '')
+const columnsOf = async (server: Pick<Clickhouse, 'query'>, table: string) =>
+  (
+    await server.query(
+      `SELECT name FROM system.columns WHERE database = currentDatabase() AND table = '${table}' FORMAT TabSeparated`,
+    )
+  )
+    .trim()
+    .split('\n')
+const OWN = ['_service_received_at', '_service_payload']
+
+async function clusterOf() {
+  const zookeeper = await startZookeeper({ tickMs: 2_000 })
+  const servers = await startClickhouse({ zookeeperPort: zookeeper.port, shards: 2, replicas: 2 })
+  const watch = await watchTopology(
+    servers.map(({ httpPort }) => ({ url: `http://127.0.0.1:${httpPort}` })),
+    'weir',
+  )
+  onTestFinished(() => watch.stop())
+  return { servers, watch, tables: new PoolTables(() => watch.topology, PATH) }
+}
+
+describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
+  `tables of two shards of two replicas ${noZookeeper ?? noClickhouse ?? ''}`,
+  () => {
+    test('many pools are made at once, on every server, by two nodes', async () => {
+      const { servers, watch, tables } = await clusterOf()
+      const names = Array.from({ length: 20 }, (_, index) => `DPO${100 + index}`)
+      const other = new PoolTables(() => watch.topology, PATH)
+      await Promise.all(
+        names.flatMap(name => [tables.ensure(name, schemaWith()), other.ensure(name, schemaWith())]),
+      )
+      for (const server of servers) expect(await tablesOf(server)).toEqual(names)
+      expect(await tables.sweep(new Map(names.map(name => [name, schemaWith()])))).toEqual([])
+    })
+
+    test('a server that returns gets what it missed, and loses what was dropped', async () => {
+      const lines = recordLog()
+      const { servers, watch, tables } = await clusterOf()
+      const counts = () => watch.topology.shards.map(({ length }) => length)
+      await tables.ensure('DPO1', schemaWith())
+      await servers[1]!.kill()
+      await watch.look()
+      expect(counts()).toEqual([1, 2])
+      await tables.ensure('DPO2', schemaWith(['more', 'DATE']))
+      await servers[0]!.kill()
+      await watch.look()
+      // A shard without a server is as it was: its rows are nowhere else.
+      expect([counts(), lines.map(({ level }) => level)]).toEqual([[1, 2], ['warn']])
+      await expect(tables.ensure('DPO3', schemaWith())).rejects.toMatchObject({
+        name: 'Unavailable',
+        code: 'cluster_tables',
+      })
+      await Promise.all([servers[0]!.restart(), servers[1]!.restart()])
+      await watch.look()
+      expect(counts()).toEqual([2, 2])
+      const pools = new Map([['DPO2', schemaWith(['more', 'DATE'])]])
+      const swept = () =>
+        expect.poll(
+          async () => (await tables.sweep(pools)).filter(line => !line.includes('tried again')).length,
+        )
+      await swept().toBe(1)
+      expect(await tablesOf(servers[1]!)).toEqual(['DPO1', 'DPO2'])
+      expect(await columnsOf(servers[1]!, 'DPO2')).toEqual([
+        ...OWN,
+        'n',
+        'word',
+        'more',
+        '_version',
+        '_deleted',
+      ])
+      passMs(MINUTES_MS)
+      // DPO3 is there where its shard had answered.
+      expect((await tables.sweep(pools)).length).toBe(6)
+      for (const server of servers) expect(await tablesOf(server)).toEqual(['DPO2'])
+    })
+
+    test('a server that stands still is left out, in time', async () => {
+      const { servers, watch, tables } = await clusterOf()
+      await standStill(servers[3]!.child)
+      await watch.look()
+      expect(watch.topology.shards.map(({ length }) => length)).toEqual([2, 1])
+      await tables.ensure('DPO1', schemaWith())
+      servers[3]!.child.kill('SIGCONT')
+      await watch.look()
+      await expect.poll(() => tables.sweep(new Map([['DPO1', schemaWith()]]))).toEqual([])
+      expect(await tablesOf(servers[3]!)).toEqual(['DPO1'])
+    })
+
+    test('columns come into the same place everywhere', async () => {
+      const { servers, tables } = await clusterOf()
+      await tables.ensure('DPO1', schemaWith())
+      const pools = new Map([['DPO1', schemaWith(['a', 'INT8'], ['b', 'TIMESTAMP'])]])
+      // Two replicas have the same change: one of them makes it.
+      await expect.poll(() => tables.sweep(pools)).toEqual([])
+      for (const server of servers)
+        expect(await columnsOf(server, 'DPO1')).toEqual([
+          ...OWN,
+          'n',
+          'word',
+          'a',
+          'b',
+          '_version',
+          '_deleted',
+        ])
+    })
+
+    test('no table of others is dropped, and none before two minutes', async () => {
+      const { servers, tables } = await clusterOf()
+      const [server] = servers
+      const others = {
+        DPO7: "ReplicatedMergeTree('/other/tables/{shard}/DPO7', '{replica}')",
+        DPO8: 'MergeTree',
+        events: `ReplicatedMergeTree('${PATH}/{shard}/events', '{replica}')`,
+      }
+      for (const [name, engine] of Object.entries(others))
+        await server!.query(`CREATE TABLE ${name} (n Int64) ENGINE = ${engine} ORDER BY n`)
+      for (const name of ['DPO1', 'DPO2', 'DPO3']) await tables.ensure(name, schemaWith())
+      const pools = (...names: string[]) => new Map(names.map(name => [name, schemaWith()]))
+      expect(await tables.sweep(pools('DPO1'))).toEqual([])
+      passMs(MINUTES_MS / 2)
+      expect(await tables.sweep(pools('DPO1', 'DPO2'))).toEqual([])
+      passMs(MINUTES_MS)
+      // DPO2 had its pool at a look between.
+      expect((await tables.sweep(pools('DPO1'))).length).toBe(4)
+      expect(await tablesOf(server!)).toEqual(['DPO1', 'DPO2', 'DPO7', 'DPO8', 'events'])
+    })
+  },
+)
+
+describe.skipIf(whyNoClickHouse() !== undefined)('tables of 26.9', () => {
+  test('are made, get columns and are dropped', async () => {
+    const server = await startClickHouse()
+    onTestFinished(() => server.stop())
+    const http = new ClickHouseHttp({ url: server.url })
+    onTestFinished(() => http.close())
+    const topology: Topology = {
+      shards: [[{ http, address: { url: server.url }, name: 'r1', tcp: '' }]],
+      names: ['1'],
+      replicas: [1],
+      features: { hasTimes: true },
+    }
+    const tables = new PoolTables(() => topology, undefined)
+    await server.query('CREATE TABLE events (n Int64) ENGINE = MergeTree ORDER BY n')
+    await tables.ensure('DPO1', schemaWith())
+    expect((await tables.sweep(new Map([['DPO2', schemaWith()]]))).length).toBe(1)
+    passMs(MINUTES_MS)
+    const more = schemaWith(['a', 'BOOLEAN'])
+    expect((await tables.sweep(new Map([['DPO2', more]]))).length).toBe(2)
+    expect(await tablesOf(server)).toEqual(['DPO2', 'events'])
+    expect(await columnsOf(server, 'DPO2')).toEqual([...OWN, 'n', 'word', 'a', '_version', '_deleted'])
+  })
+})
+
+describe('servers that are not those of the cluster', () => {
+  /** A server that answers as one of a cluster. */
+  async function fakeServer(answers: { shard: string; members: readonly (readonly unknown[])[] }) {
+    const server = createServer(async (request, response) => {
+      const chunks: Buffer[] = []
+      for await (const chunk of request) chunks.push(chunk as Buffer)
+      const sql = Buffer.concat(chunks).toString()
+      if (sql.includes('version()')) response.end('25.3.1\n')
+      else if (sql.includes('macros')) response.end(`shard\t${answers.shard}\nreplica\tr1\n`)
+      else response.end(answers.members.map(member => `${member.join('\t')}\n`).join(''))
+    })
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => {
+      server.closeAllConnections()
+      server.close()
+    })
+    return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+  }
+  const member = (isOwn: 0 | 1, shard: number) => [isOwn, shard, '127.0.0.1', 9000 + shard]
+
+  test('other shards, and servers without an address, are refused', async () => {
+    const lines = recordLog()
+    const answers = [
+      { shard: 'a', members: [member(1, 1), member(0, 2)] },
+      { shard: 'b', members: [member(0, 1), member(1, 2)] },
+    ]
+    const addresses = await Promise.all(answers.map(fakeServer))
+    await expect(readTopology(addresses.slice(1), 'weir')).rejects.toMatchObject({
+      name: 'CannotRun',
+      message: expect.stringContaining('has 2 servers, and WEIR_CLICKHOUSE_URL names 1'),
+    })
+    const watch = await watchTopology(addresses, 'weir')
+    onTestFinished(() => watch.stop())
+    expect([watch.topology.names, watch.topology.replicas]).toEqual([
+      ['a', 'b'],
+      [1, 1],
+    ])
+    answers[1]!.shard = 'c'
+    for (const _ of [1, 2]) await watch.look()
+    answers[1]!.shard = 'a'
+    for (const each of answers) each.members = [member(1, 1)]
+    await watch.look()
+    expect(watch.topology.names).toEqual(['a', 'b'])
+    expect(lines.map(({ message }) => message)).toEqual([
+      'the servers of the cluster stay as they were: the cluster weir had the shards a, b, and now has a, c',
+      'the servers of the cluster stay as they were: the cluster weir had the shards a, b, and now has a',
+    ])
+  })
+})
