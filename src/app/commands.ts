@@ -14,6 +14,9 @@ const ASKS_SERVER = URL_FLAG(
   'asks the running server at this URL, as http://127.0.0.1:8420; without it the data folder must be stopped',
 )
 
+/** Of commands that ask a running server. */
+const ASK_A_NODE = 'ask a node with --url'
+
 const ENDPOINT_FLAG = {
   flag: 'endpoint',
   value: 'URL',
@@ -30,6 +33,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'inspect',
+    instead: 'system.parts of ClickHouse shows the tables of the pools',
     positionals: ['[pool]'],
     flags: [JSON_FLAG],
     why: 'shows pools, segments, log and index of a stopped folder; changes nothing',
@@ -37,6 +41,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'verify',
+    instead: 'CHECK TABLE of ClickHouse reads a table again',
     positionals: [],
     flags: [JSON_FLAG],
     why: 'checks log, segments, keys and deletion vectors of a stopped folder; changes nothing',
@@ -44,6 +49,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'export',
+    instead: 'GET /v1/pools/<pool>/export of a node answers the rows',
     positionals: ['<pool>'],
     flags: [
       {
@@ -88,6 +94,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'rebuild',
+    instead: 'a cluster has no index of its own',
     positionals: [],
     flags: [],
     why: 'rebuilds the key index of a stopped folder from its segments',
@@ -95,6 +102,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'repair',
+    instead: 'ClickHouse fetches damaged parts from another replica',
     positionals: [],
     flags: [
       { flag: 'dry-run', value: '', why: 'prints what it would do, changes nothing, and exits with 1' },
@@ -109,6 +117,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'backup',
+    instead: 'ClickHouse backs up the tables, and weir cluster backup the catalog',
     positionals: ['<folder>'],
     flags: [
       URL_FLAG(
@@ -126,6 +135,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'restore',
+    instead: 'ClickHouse restores the tables, and weir cluster restore the catalog',
     positionals: ['<folder>'],
     flags: [
       {
@@ -152,6 +162,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'applications',
+    instead: ASK_A_NODE,
     positionals: ['<action>', '[application]'],
     flags: [
       { flag: 'scopes', value: 'a,b', why: 'create: its scopes; default all' },
@@ -169,6 +180,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'keys',
+    instead: ASK_A_NODE,
     positionals: ['<action>'],
     flags: [
       {
@@ -184,6 +196,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'sources',
+    instead: ASK_A_NODE,
     positionals: ['<action>', '[name]'],
     flags: [
       { flag: 'preset', value: 'NAME', why: 'create, modify: the sender, as github; weir sources presets' },
@@ -246,6 +259,7 @@ export const COMMANDS: readonly Command[] = [
   },
   {
     name: 'jobs',
+    instead: ASK_A_NODE,
     positionals: ['[pool]'],
     flags: [
       { flag: 'status', value: 'a,b', why: 'only jobs CREATED, IN_PROGRESS, SUCCEEDED or FAILED' },

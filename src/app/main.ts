@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** `weir`: reads the command line, runs one command, exits with its code. */
 
-import { CLEAN, exitCodeOf, readCommandLine, readLogSettings } from '../database/command.ts'
+import { CLEAN, checkStore, exitCodeOf, readCommandLine, readLogSettings } from '../database/command.ts'
 import { isInterrupted } from '../tools/interrupts.ts'
 import { must } from '../util/assert.ts'
 import { dieOf } from '../util/end-process.ts'
@@ -35,6 +35,7 @@ async function main(): Promise<number> {
   }
   const command = named ?? must(COMMANDS[0], 'the default command')
   isServer = command === COMMANDS[0]
+  checkStore(command, input)
   setFaults(input.config.faultAt)
   armCrash(input.config.crashAt)
   return await command.run(input)

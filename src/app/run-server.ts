@@ -17,7 +17,7 @@ export async function runServer({ config }: CommandInput): Promise<number> {
   // Set before the first line is printed, because its reader may send a signal at once.
   const stopped = stopOnSignal(server)
   for (const note of server.notes) announce(note)
-  if (server.opened.isNewFolder) warnOfNewFolder(config)
+  if (server.opened.isNewFolder && server.adminFile !== undefined) warnOfNewFolder(config)
   announce(`listening on ${server.url}${boundNote(config.host)}`)
   sayFirstSteps(server, config.clientSecret !== '')
   await stopped
@@ -43,21 +43,22 @@ function warnOfNewFolder(config: Config): void {
  * Lines as JSON go to a store of logs, which many people read. So they name the file of the secret,
  * and bring no code that signs in.
  */
-function sayFirstSteps({ opened, url, consoleCode }: Running, secretIsGiven: boolean): void {
+function sayFirstSteps({ opened, url, adminFile, consoleCode }: Running, secretIsGiven: boolean): void {
   const { admin, adminIsNew, catalog } = opened
   const { firstStepsDue = false } = catalog.meta()
   const { format, level } = logSettings()
   if (admin === undefined || !(adminIsNew || firstStepsDue) || level !== 'info') return
+  const place = adminFile === undefined ? 'the catalog' : 'admin.json in the data folder'
   // The server has loaded the module. Where the change fails, the next start prints them again.
   import('../catalog/open-catalog.ts')
     .then(({ firstStepsSaid }) => catalog.change(firstStepsSaid))
     .catch(() => undefined)
   if (format === 'json') {
-    announce(`first application ${admin.clientId} (its secret is kept in admin.json in the data folder)`)
+    announce(`first application ${admin.clientId} (its secret is kept in ${place})`)
     return
   }
   const secret = secretIsGiven ? '' : `, secret ${admin.clientSecret}`
-  announce(`first application ${admin.clientId}${secret} (kept in admin.json in the data folder)`)
+  announce(`first application ${admin.clientId}${secret} (kept in ${place})`)
   const code = consoleCode(admin.clientId)
   if (code !== undefined)
     announce(`the console: ${url}/sign-in#code=${code} (signs in once, within five minutes)`)

@@ -51,22 +51,35 @@ export async function startServer(config: Config, onFatal: (error: Error) => voi
   const http = { ...(await chooseTransport(config.http, config.httpSha256)), tls }
   if (http.warning !== undefined) warn(http.warning)
   const paths = pathsOf(config.dataDir)
-  openFolder(paths)
   const closers: Closers = []
   const options = { config, paths, kernel, onFatal, onRebuild: tellRebuild(), closers }
-  const threads = startThreads(options)
+  const start = { ...options, http }
   try {
-    const [{ openServer }, { openLocalStore }] = await Promise.all([
-      import('./server.ts'),
-      import('./local-store.ts'),
-    ])
-    const start = { ...options, http }
-    return await openServer(start, listener => openLocalStore(start, threads, listener))
+    return await (config.store === 'local' ? startLocal(start) : startNode(start))
   } catch (error) {
     // The command exits next. exit() while a thread is inside LMDB or DuckDB can abort the process.
     await Promise.allSettled(closers.reverse().map(close => close()))
     throw error
   }
+}
+
+async function startLocal(start: ServerStart): Promise<Running> {
+  openFolder(start.paths)
+  const threads = startThreads(start)
+  const [{ openServer }, { openLocalStore }] = await Promise.all([
+    import('./server.ts'),
+    import('./local-store.ts'),
+  ])
+  return await openServer(start, listener => openLocalStore(start, threads, listener))
+}
+
+/** A node of a cluster, which has no folder. */
+async function startNode(start: ServerStart): Promise<Running> {
+  const [{ openServer }, { openClusterStore }] = await Promise.all([
+    import('./server.ts'),
+    import('./cluster-store.ts'),
+  ])
+  return await openServer(start, listener => openClusterStore(start, listener))
 }
 
 async function tlsOf({ tlsCert, tlsKey }: Config): Promise<Tls | undefined> {

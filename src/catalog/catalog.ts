@@ -121,6 +121,8 @@ export class Catalog {
         const decision = decide(this.read, wallMs())
         if ('badRequest' in decision) return decision
         const { puts, removes, result } = decision
+        const badRequest = this.#store.refuses?.(decision)
+        if (badRequest !== undefined) return { badRequest }
         if (puts.length + removes.length === 0 || (await this.#store.apply({ puts, removes }))) return result
       }
       throw new Unavailable('catalog_busy', 'Others change the catalog without a pause: try again')

@@ -35,7 +35,7 @@ import { makeSigningKey } from './documents/signing-keys.ts'
 import { openStoreClient, type StoreClient } from './lmdb/store-client.ts'
 import { makeRejectedPool, otherRejectedName } from './rejected-pool.ts'
 
-export interface CatalogListeners {
+interface CatalogListeners {
   readonly onPoolDeleted?: (pool: Pool) => void
   readonly onPoolModified?: (pool: Pool, before: Pool) => void
 }

@@ -28,11 +28,24 @@ const INSERT_BYTES_MAX = MEMTABLE_BYTES_MAX / 16
 const REQUEST_WORDS = 4
 
 /** Rows of one pool, kind and schema. */
-interface InsertTask {
-  readonly pool: number
+export interface InsertTask {
+  readonly table: string
   readonly kind: RequestKind
   readonly schema: PoolSchema
   readonly entries: readonly BlockEntry[]
+}
+
+export interface InsertStats {
+  readonly running: number
+  readonly runningMax: number
+  /** Pools that wait for a turn. */
+  readonly waitingPools: number
+  /** Of all rows that wait or are under way. */
+  readonly bytes: number
+  /** Rows that wait. */
+  readonly rows: number
+  /** How long the first of them waits. */
+  readonly oldestMs: number
 }
 
 export interface InsertsDeps {
@@ -44,6 +57,8 @@ export interface InsertsDeps {
   isCurrent(): boolean
   /** The batch's memory is free. */
   onDone(batch: BatchBuffer): void
+  /** An INSERT was answered after so long. */
+  onInsert(ms: number): void
 }
 
 interface Waiting {
@@ -63,9 +78,9 @@ interface PoolQueue {
 
 export class Inserts {
   readonly #deps: InsertsDeps
-  readonly #pools = new Map<number, PoolQueue>()
+  readonly #pools = new Map<string, PoolQueue>()
   /** Pools that wait for a turn, in order. */
-  readonly #turns = new Set<number>()
+  readonly #turns = new Set<string>()
   #running = 0
   #bytes = 0
   #isAwaited = false
@@ -83,8 +98,17 @@ export class Inserts {
     return isRoom
   }
 
-  stats(): { readonly running: number; readonly waitingPools: number; readonly bytes: number } {
-    return { running: this.#running, waitingPools: this.#turns.size, bytes: this.#bytes }
+  stats(): InsertStats {
+    let rows = 0
+    for (const { waiting } of this.#pools.values()) for (const each of waiting) rows += each.rows
+    return {
+      running: this.#running,
+      runningMax: INSERTS_MAX,
+      waitingPools: this.#turns.size,
+      bytes: this.#bytes,
+      rows,
+      oldestMs: this.#oldestMs(),
+    }
   }
 
   /**
@@ -92,6 +116,7 @@ export class Inserts {
    * Unavailable: the rows may be visible, and the same request again changes nothing more.
    */
   async commit(
+    table: string,
     schema: PoolSchema,
     kind: RequestKind,
     batch: BatchBuffer,
@@ -102,9 +127,9 @@ export class Inserts {
       const entry = { batch, requests, versions: await this.#versionsOf(requests) }
       const rows = rowsOf(requests)
       await new Promise<void>((resolve, reject) => {
-        const queue = this.#queueOf(schema.pool)
+        const queue = this.#queueOf(table)
         queue.waiting.push({ kind, schema, entry, rows, sinceMs: monotonicMs(), resolve, reject })
-        this.#offer(schema.pool, queue)
+        this.#offer(table, queue)
       })
       if (!this.#deps.isCurrent())
         throw new Unavailable(
@@ -130,16 +155,16 @@ export class Inserts {
     return BigInt64Array.from(await Promise.all(firsts))
   }
 
-  #queueOf(pool: number): PoolQueue {
-    const known = this.#pools.get(pool)
+  #queueOf(table: string): PoolQueue {
+    const known = this.#pools.get(table)
     if (known !== undefined) return known
     const made: PoolQueue = { waiting: [], isRunning: false }
-    this.#pools.set(pool, made)
+    this.#pools.set(table, made)
     return made
   }
 
-  #offer(pool: number, queue: PoolQueue): void {
-    if (!queue.isRunning && queue.waiting.length > 0) this.#turns.add(pool)
+  #offer(table: string, queue: PoolQueue): void {
+    if (!queue.isRunning && queue.waiting.length > 0) this.#turns.add(table)
     while (this.#running < INSERTS_MAX) {
       const [next] = this.#turns
       if (next === undefined) return
@@ -148,29 +173,36 @@ export class Inserts {
     }
   }
 
-  async #insert(pool: number, queue: PoolQueue): Promise<void> {
+  async #insert(table: string, queue: PoolQueue): Promise<void> {
     const taken = takeAlike(queue)
     const { schema, kind } = must(taken[0], 'rows that wait')
     queue.isRunning = true
     this.#running += 1
     try {
-      await this.#deps.insert({ pool, kind, schema, entries: taken.map(({ entry }) => entry) })
+      const beganMs = monotonicMs()
+      await this.#deps.insert({ table, kind, schema, entries: taken.map(({ entry }) => entry) })
+      this.#deps.onInsert(monotonicMs() - beganMs)
       for (const { resolve } of taken) resolve()
     } catch (error) {
       for (const { reject } of taken) reject(error)
     } finally {
       queue.isRunning = false
       this.#running -= 1
-      if (queue.waiting.length === 0) this.#pools.delete(pool)
-      this.#offer(pool, queue)
+      if (queue.waiting.length === 0) this.#pools.delete(table)
+      this.#offer(table, queue)
     }
   }
 
-  /** True where a pool has waited for too long. The one that waits longest is the first in turn. */
+  /** True where a pool has waited for too long. */
   #isLate(): boolean {
+    return this.#oldestMs() > WAIT_MS_MAX
+  }
+
+  /** How long the pool waits that waits longest: it is the first in turn. */
+  #oldestMs(): number {
     const [first] = this.#turns
     const since = first === undefined ? undefined : this.#pools.get(first)?.waiting[0]?.sinceMs
-    return since !== undefined && monotonicMs() - since > WAIT_MS_MAX
+    return since === undefined ? 0 : monotonicMs() - since
   }
 }
 

@@ -47,6 +47,8 @@ export interface Command {
   readonly positionals: readonly string[]
   readonly flags: readonly CommandFlag[]
   readonly why: string
+  /** It reads or changes a data folder. In a cluster it is refused with this, what to do instead. */
+  readonly instead?: string
   /**
    * Resolves with the exit code. Rejects with CannotRun (2) or Damaged (1). Results go to stdout,
    * progress and notes to stderr.
@@ -110,6 +112,12 @@ function checkPositionals(command: Command, given: readonly string[]): void {
   if (extra === undefined || command.positionals.at(-1)?.includes('…')) return
   const taken = command.positionals.length === 0 ? 'no arguments' : command.positionals.join(' ')
   throw new CannotRun(`weir ${command.name} takes ${taken}; "${extra}" is one too many`)
+}
+
+/** @throws CannotRun where the command needs a data folder and the store has none */
+export function checkStore({ name, instead }: Command, { config, flags }: CommandInput): void {
+  if (config.store === 'local' || instead === undefined || flags.has('url')) return
+  throw new CannotRun(`weir ${name} needs a data folder, which --store ${config.store} has not: ${instead}`)
 }
 
 /** The parsed command line. */

@@ -64,6 +64,8 @@ export interface Metrics {
   jobRows(kind: string, count: number): void
   /** A gauge that is read with the page. `labels` names the labels whose values a reading has. */
   gauge(name: string, help: string, reading: Reading, ...labels: readonly string[]): void
+  /** A histogram of seconds that a store adds. The returned function takes milliseconds. */
+  histogram(name: string, help: string): (ms: number) => void
   text(): Promise<string>
   stop(): void
 }
@@ -141,6 +143,10 @@ export function createMetrics(): Metrics {
     ...compaction,
     jobRows: countJobRows(registers),
     gauge: (name, help, reading, ...labels) => void readGauge(registers, name, help, reading, labels),
+    histogram(name, help) {
+      const added = histogram(name, help, FLUSH_SECONDS)
+      return ms => added.observe(ms / 1000)
+    },
     text: () => registers[0]!.metrics(),
     stop: () => loop.disable(),
   }

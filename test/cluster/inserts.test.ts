@@ -61,6 +61,7 @@ async function nodeOf(zookeeper: Zookeeper, topology: Topology) {
       ),
     isCurrent: () => keeper.isAlive(),
     onDone: () => {},
+    onInsert: () => {},
   })
   const commit = (kind: 'post' | 'delete', rows: readonly { id: string; n: number }[]) => {
     const values = rows.map(({ id, n }) => ({
@@ -69,7 +70,7 @@ async function nodeOf(zookeeper: Zookeeper, topology: Topology) {
       values: kind === 'post' ? [0n, id, BigInt(n)] : [0n, id],
     }))
     const batch = makeBatch(kind === 'post' ? SCHEMA : deleteSchema(SCHEMA), values)
-    return inserts.commit(SCHEMA, kind, batch, Float64Array.of(0, 1_000_000, rows.length, 1))
+    return inserts.commit(TABLE, SCHEMA, kind, batch, Float64Array.of(0, 1_000_000, rows.length, 1))
   }
   return { commit, inserts }
 }
@@ -131,7 +132,7 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
       const rows = Array.from({ length: 50 }, (_, n) => ({ id: `k${n}`, n }))
       await commit('post', rows)
       const counted = async () => {
-        const replicas = await syncedReplicas(TABLE, topology)
+        const replicas = await syncedReplicas([TABLE], topology)
         const counts = replicas.map(async ({ http }) =>
           Number((await http.run(`SELECT count() FROM ${TABLE} FINAL`, {}, 100)).body.toString()),
         )

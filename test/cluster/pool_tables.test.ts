@@ -147,6 +147,26 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
         ])
     })
 
+    test('a column is added while a replica is down, which gets it when it returns', async () => {
+      const { servers, tables } = await clusterOf()
+      await tables.ensure('DPO1', schemaWith())
+      await servers[1]!.kill()
+      const more = schemaWith(['a', 'INT8'])
+      // Two nodes may run the job, one after the other's end or beside it.
+      await Promise.all([tables.addColumns('DPO1', more), tables.addColumns('DPO1', more)])
+      await servers[1]!.restart()
+      for (const server of servers)
+        await expect
+          .poll(() => columnsOf(server, 'DPO1'))
+          .toEqual([...OWN, 'n', 'word', 'a', '_version', '_deleted'])
+      expect(await tables.sweep(new Map([['DPO1', more]]))).toEqual([])
+      for (const server of servers.slice(2)) await server.kill()
+      passMs(0)
+      const refused = tables.addColumns('DPO1', schemaWith(['a', 'INT8'], ['b', 'DATE']))
+      passMs(MINUTES_MS)
+      await expect(refused).rejects.toMatchObject({ name: 'Unavailable', code: 'cluster_tables' })
+    })
+
     test('no table of others is dropped, and none before two minutes', async () => {
       const { servers, tables } = await clusterOf()
       const [server] = servers
@@ -189,8 +209,12 @@ describe.skipIf(whyNoClickHouse() !== undefined)('tables of 26.9', () => {
     passMs(MINUTES_MS)
     const more = schemaWith(['a', 'BOOLEAN'])
     expect((await tables.sweep(new Map([['DPO2', more]]))).length).toBe(2)
+    await tables.addColumns('DPO2', schemaWith(['a', 'BOOLEAN'], ['b', 'DATE'], ['c', 'JSON']))
     expect(await tablesOf(server)).toEqual(['DPO2', 'events'])
-    expect(await columnsOf(server, 'DPO2')).toEqual([...OWN, 'n', 'word', 'a', '_version', '_deleted'])
+    expect(await columnsOf(server, 'DPO2')).toEqual([
+      ...OWN,
+      ...['n', 'word', 'a', 'b', 'c', '_version', '_deleted'],
+    ])
   })
 })
 

@@ -20,6 +20,8 @@ export interface StoreClient {
    * made. Rejects with Unavailable: `catalog_full` (it may be tried again) or `catalog_refused`.
    */
   apply(change: Change): Promise<boolean>
+  /** Why the store can never have what the change makes; absent where it can have everything. */
+  readonly refuses?: (change: Change) => string | undefined
   /** The reason for refusing every change until a restart, one sentence. */
   refusal(): string | undefined
   stop(): Promise<void>

@@ -26,8 +26,8 @@ const ANSWER_BYTES_MAX = 65_536
 
 /** How many replicas have the rows when an INSERT is answered. */
 type Quorum =
-  /** The server counts: `insert_quorum`. */
-  | { readonly by: 'server'; readonly replicas: number | 'auto'; readonly isParallel: boolean }
+  /** The server counts: `insert_quorum`, of each shard. */
+  | { readonly by: 'server'; readonly replicas: readonly number[] }
   /** ClickHouse 18.16, whose quorum INSERTs refuse each other: each other replica is synced. */
   | { readonly by: 'sync' }
 
@@ -56,7 +56,7 @@ export async function insertRows(rows: RowsToInsert, options: InsertOptions): Pr
     blocks.map(async (block, index) => {
       if (block === undefined) return
       const bytes = Buffer.from(block.buffer, block.byteOffset, block.byteLength)
-      await insertBlock(sql, bytes, must(shards[index], 'a shard'), options, table)
+      await insertBlock(sql, bytes, index, must(shards[index], 'a shard'), options, table)
     }),
   )
   for (const each of settled) if (each.status === 'rejected') throw each.reason
@@ -74,6 +74,7 @@ let turn = 0
 async function insertBlock(
   sql: string,
   block: Buffer,
+  shard: number,
   replicas: readonly Replica[],
   { quorum, settings }: InsertOptions,
   table: string,
@@ -86,7 +87,7 @@ async function insertBlock(
     try {
       await replica.http.run(
         block,
-        { ...settings, ...quorumSettings(quorum), query: sql },
+        { ...settings, ...quorumSettings(quorum, shard), query: sql },
         ANSWER_BYTES_MAX,
         signal,
       )
@@ -100,11 +101,12 @@ async function insertBlock(
   }
 }
 
-function quorumSettings(quorum: Quorum): Record<string, string> {
+function quorumSettings(quorum: Quorum, shard: number): Record<string, string> {
   if (quorum.by === 'sync') return {}
   return {
-    insert_quorum: String(quorum.replicas),
-    insert_quorum_parallel: quorum.isParallel ? '1' : '0',
+    async_insert: '0',
+    insert_quorum: String(must(quorum.replicas[shard], 'the quorum of a shard')),
+    insert_quorum_parallel: '1',
     insert_quorum_timeout: String(INSERT_MS_MAX / 2),
   }
 }

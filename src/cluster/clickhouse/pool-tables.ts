@@ -2,6 +2,7 @@
  * The tables of the catalog's pools on all servers.
  *
  *   ensure   the table of a new pool
+ *   addColumns  the columns that a pool gets
  *   sweep    what the others could not do, because a server was down: creates tables and columns
  *            that are missing, and drops tables whose pool is deleted
  *
@@ -20,6 +21,9 @@ import type { Replica, Topology } from './topology.ts'
 
 /** A server that lives creates a table in tens of milliseconds. */
 const STATEMENT_MS_MAX = 15_000
+/** A column is added in tens of milliseconds where the servers are not busy. */
+const ADD_MS_MAX = 30_000
+const LOOK_AGAIN_MS = 50
 /**
  * A table without a pool is dropped after so long: its pool's creation is then no more under way.
  */
@@ -32,19 +36,24 @@ export type PoolSchemas = ReadonlyMap<string, PoolSchema>
 export class PoolTables {
   readonly #topology: () => Topology
   readonly #path: string | undefined
+  readonly #isDurable: boolean
   /** Since when a table has no pool, by server and table. */
   readonly #left = new Map<string, number>()
 
-  /** @param path where Keeper has what replicas share; without it the tables have no replicas */
-  constructor(topology: () => Topology, path: string | undefined) {
+  /**
+   * @param path where Keeper has what replicas share; without it the tables have no replicas
+   * @param isDurable see createTable
+   */
+  constructor(topology: () => Topology, path: string | undefined, isDurable = true) {
     this.#topology = topology
     this.#path = path
+    this.#isDurable = isDurable
   }
 
   /** Resolves when a quorum of each shard has the table. Rejects with Unavailable. */
   async ensure(table: string, schema: PoolSchema): Promise<void> {
     const topology = this.#topology()
-    const create = createTable(table, schema, topology.features, this.#path)
+    const create = createTable(table, schema, topology.features, this.#path, this.#isDurable)
     const made = topology.shards.map(async (replicas, shard) => {
       const settled = await Promise.allSettled(replicas.map(replica => run(replica, create)))
       const failed = settled.flatMap(each => (each.status === 'rejected' ? [each.reason as Error] : []))
@@ -58,6 +67,16 @@ export class PoolTables {
       )
     })
     for (const each of await Promise.allSettled(made)) if (each.status === 'rejected') throw each.reason
+  }
+
+  /**
+   * Resolves when every replica that answers has the columns of the pool. Others get them from the
+   * log of their table, before its rows. Rejects with Unavailable: some may have them.
+   */
+  async addColumns(table: string, schema: PoolSchema): Promise<void> {
+    const { shards, features } = this.#topology()
+    const added = shards.map(replicas => addOnShard(replicas, table, schema, features))
+    for (const each of await Promise.allSettled(added)) if (each.status === 'rejected') throw each.reason
   }
 
   /**
@@ -91,7 +110,8 @@ export class PoolTables {
     /** One table that fails leaves the others their turn. */
     const attempt = async (what: string, act: () => Promise<unknown>) => {
       try {
-        if ((await act()) !== false) lines.push(`${where}: ${what}`)
+        await act()
+        lines.push(`${where}: ${what}`)
       } catch (error) {
         if (!(error instanceof Unavailable)) throw error
         lines.push(`${where}: failed, and is tried again: ${what}: ${error.message}`)
@@ -104,11 +124,11 @@ export class PoolTables {
       const count = counts.get(table)
       if (count === undefined)
         await attempt(`created the table ${table}`, () =>
-          run(replica, createTable(table, schema, features, this.#path)),
+          run(replica, createTable(table, schema, features, this.#path, this.#isDurable)),
         )
       else if (Number(count) < schema.columns.length + (schema.key === null ? 3 : 4))
         await attempt(`added columns to the table ${table}`, () =>
-          addColumns(replica, table, schema, features),
+          addOnShard([replica], table, schema, features),
         )
     }
     for (const table of await this.#leftTables(replica, pools))
@@ -149,25 +169,67 @@ function quorumOf(replicas: number): number {
   return replicas === 2 ? 1 : Math.floor(replicas / 2) + 1
 }
 
-/** Adds the columns of the pool that its table lacks. False where it lacks none. */
-async function addColumns(
+async function addOnShard(
+  replicas: readonly Replica[],
+  table: string,
+  schema: PoolSchema,
+  features: ServerFeatures,
+): Promise<void> {
+  const asked = async (replica: Replica) =>
+    [replica, await lackedColumns(replica, table, schema, features)] as const
+  let why = 'some replicas are late'
+  for (const endMs = monotonicMs() + ADD_MS_MAX; ; ) {
+    const found: (readonly [Replica, readonly string[]])[] = []
+    for (const each of await Promise.allSettled(replicas.map(asked))) {
+      if (each.status === 'fulfilled') found.push(each.value)
+      else if (each.reason instanceof Unavailable) why = each.reason.message
+      else throw each.reason
+    }
+    const lacking = found.filter(([, columns]) => columns.length > 0)
+    if (found.length > 0 && lacking.length === 0) return
+    if (monotonicMs() > endMs)
+      throw new Unavailable('cluster_tables', `The column is not in every table of the pool: ${why}`)
+    const [first] = lacking
+    // One replica changes the table of all.
+    if (first !== undefined && lacking.length === found.length)
+      try {
+        await alter(first[0], table, first[1], features)
+      } catch (error) {
+        if (!(error instanceof Unavailable)) throw error
+        why = error.message
+      }
+    await new Promise(resolve => setTimeout(resolve, LOOK_AGAIN_MS))
+  }
+}
+
+/** What ALTER TABLE has to do for the columns of the pool that its table lacks. */
+async function lackedColumns(
   replica: Replica,
   table: string,
   schema: PoolSchema,
   features: ServerFeatures,
-): Promise<boolean> {
+): Promise<readonly string[]> {
   const found = await rowsOf(replica, `SELECT name ${COLUMNS} AND table = ${quoteClickHouseText(table)}`)
+  if (found.length === 0) throw new Unavailable('cluster_tables', `${replica.name} has no table ${table}`)
   const names = new Set(found.map(([name]) => name))
-  const added = schema.columns.flatMap(({ name, type }, index) => {
+  return schema.columns.flatMap(({ name, type }, index) => {
     if (names.has(name)) return []
     // The order of columns is the same in every table, or a replica that comes cannot be made.
     const before = schema.columns[index - 1]?.name ?? PAYLOAD
     const is = tableType(type, isNullable(schema, index), features)
     return [`ADD COLUMN ${quoteClickHouseName(name)} ${is} AFTER ${quoteClickHouseName(before)}`]
   })
-  if (added.length === 0) return false
-  await run(replica, `ALTER TABLE ${quoteClickHouseName(table)} ${added.join(', ')}`)
-  return true
+}
+
+async function alter(
+  replica: Replica,
+  table: string,
+  columns: readonly string[],
+  { hasTimes }: ServerFeatures,
+): Promise<void> {
+  // 18.16 waits for all replicas, also for dead ones, and then says so.
+  const settings: Record<string, string> = hasTimes ? {} : { replication_alter_columns_timeout: '1' }
+  await run(replica, `ALTER TABLE ${quoteClickHouseName(table)} ${columns.join(', ')}`, settings)
 }
 
 async function drop(replica: Replica, table: string, { hasTimes }: ServerFeatures): Promise<void> {

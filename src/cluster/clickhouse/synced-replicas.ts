@@ -19,34 +19,41 @@ const ANSWER_BYTES_MAX = 65_536
 /** Where the next query begins, so that replicas take turns. */
 let turn = 0
 
-/** Rejects with Unavailable (`cluster_not_synced`), or as `gone` says. */
+/**
+ * A replica of each shard that has everything of the tables. Rejects with Unavailable
+ * (`cluster_not_synced`), or as `gone` says.
+ */
 export async function syncedReplicas(
-  table: string,
+  tables: readonly string[],
   topology: Topology,
   gone?: AbortSignal,
 ): Promise<readonly Replica[]> {
   turn += 1
   return await Promise.all(
-    topology.shards.map((replicas, shard) => syncedOf(table, shard, replicas, topology, gone)),
+    topology.shards.map((replicas, shard) => syncedOf(tables, shard, replicas, topology, gone)),
   )
 }
 
 async function syncedOf(
-  table: string,
+  tables: readonly string[],
   shard: number,
   replicas: readonly Replica[],
   { features }: Topology,
   gone: AbortSignal | undefined,
 ): Promise<Replica> {
   // Merges need not be waited for.
-  const sql = `SYSTEM SYNC REPLICA ${quoteClickHouseName(table)}${features.hasTimes ? ' LIGHTWEIGHT' : ''}`
+  const how = features.hasTimes ? ' LIGHTWEIGHT' : ''
   const reasons: string[] = []
   for (let tries = 0; tries < replicas.length; tries += 1) {
     const replica = must(replicas[(turn + tries) % replicas.length], 'a replica')
     const late = AbortSignal.timeout(SYNC_MS_MAX)
     try {
       const signal = gone === undefined ? late : AbortSignal.any([late, gone])
-      await replica.http.run(sql, {}, ANSWER_BYTES_MAX, signal)
+      const synced = tables.map(table => {
+        const sql = `SYSTEM SYNC REPLICA ${quoteClickHouseName(table)}${how}`
+        return replica.http.run(sql, {}, ANSWER_BYTES_MAX, signal)
+      })
+      await Promise.all(synced)
       return replica
     } catch (error) {
       gone?.throwIfAborted()

@@ -31,6 +31,9 @@ export interface ServerFeatures {
   readonly hasTimes: boolean
 }
 
+/** A part is on disk when its INSERT is answered: rows outlive a power cut of all replicas. */
+const DURABLE = ' SETTINGS fsync_after_insert = 1, fsync_part_directory = 1'
+
 const INTEGERS: Partial<Record<ColumnType, string>> = { BOOLEAN: 'UInt8', DATE: 'Int32', TIMESTAMP: 'Int64' }
 
 /** ClickHouse's type of a column. The bytes of both forms are the same. */
@@ -56,12 +59,14 @@ function sortedBy({ columns, key, timestamp }: PoolSchema): string[] {
  * `CREATE TABLE IF NOT EXISTS …` of one replica. The server's macros name shard and replica.
  * @param path where Keeper has what the replicas of a shard share; without it the table has no
  * replicas
+ * @param isDurable rows outlive a power cut. Earlier versions have no setting for it.
  */
 export function createTable(
   name: string,
   schema: PoolSchema,
   features: ServerFeatures,
   path: string | undefined,
+  isDurable = false,
 ): string {
   assert((schema.key?.version ?? -1) === -1, 'a pool with a version column has no table in a cluster')
   const columns = [
@@ -83,5 +88,5 @@ export function createTable(
   ]
   const engine = `${path === undefined ? '' : 'Replicated'}${family}(${parameters.join(', ')})`
   const order = sortedBy(schema).map(quoteClickHouseName).join(', ')
-  return `CREATE TABLE IF NOT EXISTS ${quoteClickHouseName(name)} (${columns.join(', ')}) ENGINE = ${engine} ORDER BY (${order})`
+  return `CREATE TABLE IF NOT EXISTS ${quoteClickHouseName(name)} (${columns.join(', ')}) ENGINE = ${engine} ORDER BY (${order})${isDurable && features.hasTimes ? DURABLE : ''}`
 }

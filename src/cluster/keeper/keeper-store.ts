@@ -29,7 +29,7 @@ const CHANGE_BYTES_MAX = 1_000_000
 /** Reads that are sent together. */
 const READS_MAX = 500
 const CONNECT_MS_MAX = 30_000
-/** Connections that may break while the others apply one change. */
+/** Connections that may break while the others apply one change; changes that come before a fence. */
 const TRIES_MAX = 10
 const FORMAT = 1
 
@@ -57,6 +57,11 @@ export interface KeeperStore extends StoreClient {
    * nothing: it may not know what was made or deleted.
    */
   isCurrent(): boolean
+  /**
+   * Takes the root from all changes that are on their way: each is made, and known here, when this
+   * resolves, or is decided again where it came from. Rejects with Unavailable.
+   */
+  fence(): Promise<void>
 }
 
 interface Root {
@@ -251,6 +256,15 @@ class Store implements KeeperStore {
     return { kind: 'setData', path: this.#path, data: json(root), version: this.#rootVersion }
   }
 
+  async fence(): Promise<void> {
+    for (let tries = 0; tries < TRIES_MAX; tries += 1) {
+      await this.#followInTurn()
+      const write = this.#rootWrite(this.#version)
+      if (await this.#unlessRefused([write], KEEPER_ERROR.badVersion)) return
+    }
+    throw new Unavailable('catalog_busy', 'Others change the catalog without a pause')
+  }
+
   /** After a lost connection: whether the change to `version` is the one that this node sent. */
   async #wasMade(version: number, by: string): Promise<boolean> {
     await this.#isConnected(CONNECT_MS_MAX)
@@ -406,11 +420,14 @@ class Store implements KeeperStore {
     }
   }
 
-  async #unlessRefused(writes: readonly Write[], as: number): Promise<void> {
+  /** False where they were refused so. */
+  async #unlessRefused(writes: readonly Write[], as: number): Promise<boolean> {
     try {
       await this.keeper.multi(writes)
+      return true
     } catch (error) {
       if (!(error instanceof KeeperRefused && error.error === as)) throw error
+      return false
     }
   }
 

@@ -48,6 +48,14 @@ export class Versions {
     }
   }
 
+  /**
+   * A number of at most 53 bits. Versions that were taken before the call are below it, when they
+   * are shifted right by 16 bits, and later ones above. Rejects with Unavailable.
+   */
+  async boundary(): Promise<number> {
+    return Number((await this.take(1)) >> ROW_BITS)
+  }
+
   /** The first of `rows` versions that follow one another. Rejects with Unavailable. */
   take(rows: number): Promise<bigint> {
     assert(rows > 0 && rows <= ROWS_MAX, 'a batch has at most as many rows as a version counts')

@@ -10,6 +10,8 @@ export interface ClickHouseAddress {
   readonly ca?: string
   readonly user?: string
   readonly password?: string
+  /** Of tables that are named without one. */
+  readonly database?: string
 }
 
 export interface ClickHouseAnswer {
@@ -52,8 +54,8 @@ export class ClickHouseHttp {
     bytesMax: number,
     signal?: AbortSignal,
   ): Promise<ClickHouseAnswer> {
-    const { url, user, password = '' } = this.#address
-    const query = new URLSearchParams(parameters)
+    const { url, user, password = '', database } = this.#address
+    const query = new URLSearchParams({ ...(database === undefined ? {} : { database }), ...parameters })
     const headers = user === undefined ? {} : { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password }
     const options = {
       method: 'POST',

@@ -1,0 +1,96 @@
+/**
+ * How much a cluster holds, from one replica of each shard. It is read at most once a second,
+ * whoever asks: a page of pools asks for each of them.
+ *
+ * ClickHouse counts rows of parts. Until parts are merged these are also rows that were replaced,
+ * and those that say that a record is deleted.
+ */
+import type { Cluster } from '../cluster/cluster.ts'
+import { must } from '../util/assert.ts'
+import { monotonicMs } from '../util/clock.ts'
+import type { Size, StoreState } from './store.ts'
+
+const READ_MS = 1_000
+const ANSWER_BYTES_MAX = 64 * 1_048_576
+const READ_MS_MAX = 3_000
+
+const PARTS = `SELECT table, toString(count()), toString(sum(rows)), toString(sum(bytes_on_disk))
+FROM system.parts WHERE active AND database = currentDatabase() GROUP BY table FORMAT JSONCompact`
+const DISKS =
+  'SELECT toString(sum(total_space)), toString(sum(free_space)) FROM system.disks FORMAT JSONCompact'
+const DELAY = `SELECT '', toString(max(absolute_delay)) FROM system.replicas
+WHERE database = currentDatabase() FORMAT JSONCompact`
+
+interface Sizes {
+  readonly pools: ReadonlyMap<string, Size>
+  readonly parts: number
+  readonly bytes: number
+  readonly diskBytes: number
+  readonly diskFreeBytes: number
+  readonly delaySeconds: number
+}
+
+export type ClusterSizes = ReturnType<typeof clusterSizes>
+
+export function clusterSizes(cluster: Pick<Cluster, 'topology'>) {
+  let last: { readonly atMs: number; readonly sizes: Promise<Sizes> } | undefined
+  const read = async (): Promise<Sizes> => {
+    if (last === undefined || monotonicMs() - last.atMs > READ_MS)
+      last = { atMs: monotonicMs(), sizes: readSizes(cluster) }
+    const asked = last
+    try {
+      return await asked.sizes
+    } catch (error) {
+      if (last === asked) last = undefined // the next one who asks gets another try
+      throw error
+    }
+  }
+  return {
+    read,
+    of: async (poolId: string): Promise<Size> => (await read()).pools.get(poolId) ?? { rows: 0, bytes: 0 },
+    async state(waiting: { readonly rows: number; readonly oldestMs: number }): Promise<StoreState> {
+      const { parts, bytes, diskBytes, diskFreeBytes } = await read()
+      return {
+        unflushedRecords: String(waiting.rows),
+        flushLagMs: waiting.oldestMs,
+        segments: parts,
+        segmentBytes: bytes,
+        diskBytes,
+        diskFreeBytes,
+      }
+    },
+  }
+}
+
+async function readSizes({ topology }: Pick<Cluster, 'topology'>): Promise<Sizes> {
+  const { shards, features } = topology()
+  const pools = new Map<string, Size>()
+  const sums = { parts: 0, bytes: 0, diskBytes: 0, diskFreeBytes: 0, delaySeconds: 0 }
+  await Promise.all(
+    shards.map(async replicas => {
+      const { http } = must(replicas[0], 'a replica')
+      const ask = async (sql: string) => {
+        const { body } = await http.run(sql, {}, ANSWER_BYTES_MAX, AbortSignal.timeout(READ_MS_MAX))
+        return (JSON.parse(body.toString()) as { readonly data: string[][] }).data
+      }
+      // Earlier versions do not tell of their disks.
+      const [parts, disks, delays] = await Promise.all([
+        ask(PARTS),
+        features.hasTimes ? ask(DISKS) : [],
+        ask(DELAY),
+      ])
+      for (const [table = '', count, rows, bytes] of parts) {
+        const before = pools.get(table) ?? { rows: 0, bytes: 0 }
+        pools.set(table, { rows: before.rows + Number(rows), bytes: before.bytes + Number(bytes) })
+        sums.parts += Number(count)
+        sums.bytes += Number(bytes)
+      }
+      for (const [total, free] of disks) {
+        sums.diskBytes += Number(total)
+        sums.diskFreeBytes += Number(free)
+      }
+      for (const [, delay] of delays) sums.delaySeconds = Math.max(sums.delaySeconds, Number(delay))
+    }),
+  )
+  return { pools, ...sums }
+}

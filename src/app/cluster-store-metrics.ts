@@ -1,0 +1,42 @@
+/** The gauges of a cluster as one of its nodes sees it. */
+import type { Cluster } from '../cluster/cluster.ts'
+import type { Metrics } from '../database/metrics.ts'
+import { warn } from '../util/say.ts'
+import type { ClusterSizes } from './cluster-sizes.ts'
+
+/** Registers them. */
+export function watchCluster({ gauge }: Metrics, { keeper, topology }: Cluster, sizes: ClusterSizes): void {
+  /** Where the servers do not answer, the page lacks the values. */
+  const read = async () => {
+    try {
+      return await sizes.read()
+    } catch (error) {
+      warn(`the sizes of the cluster cannot be read: ${(error as Error).message}`)
+      return undefined
+    }
+  }
+  const sum = (counts: readonly number[]) => counts.reduce((all, count) => all + count, 0)
+  gauge(
+    'weir_cluster_current',
+    '1 while Keeper hears this node, and the others wait for it with each change',
+    () => (keeper.isCurrent() ? 1 : 0),
+  )
+  gauge('weir_cluster_catalog_version', 'the version of the catalog that this node has applied', () =>
+    keeper.version(),
+  )
+  gauge('weir_cluster_replicas', 'replicas of all shards', () => sum(topology().replicas))
+  gauge('weir_cluster_replicas_live', 'replicas of all shards that answer', () =>
+    sum(topology().shards.map(replicas => replicas.length)),
+  )
+  gauge(
+    'weir_cluster_parts',
+    'active parts of all tables on one replica of each shard',
+    async () => (await read())?.parts,
+  )
+  gauge('weir_cluster_bytes', 'bytes of these parts', async () => (await read())?.bytes)
+  gauge(
+    'weir_cluster_replica_delay_seconds',
+    'how far the most behind table of these replicas is behind the others, as ClickHouse says',
+    async () => (await read())?.delaySeconds,
+  )
+}

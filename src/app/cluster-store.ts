@@ -1,0 +1,255 @@
+/**
+ * The store of a cluster: rows in the tables of ClickHouse, the catalog in its Keeper. A node has
+ * no data folder. It may be killed, added and moved at will.
+ */
+import { readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { availableParallelism, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { CommitBatch, CommitPart } from '../api/api-types.ts'
+import { refusing } from '../api/probes.ts'
+import { refuse } from '../api/problem.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import { PROPELLERS } from '../catalog/documents/model.ts'
+import { openCatalogOf } from '../catalog/open-catalog.ts'
+import { type Cluster, mustBeCurrent, openCluster } from '../cluster/cluster.ts'
+import type { Config } from '../database/config.ts'
+import { createMetrics, type Metrics } from '../database/metrics.ts'
+import { addColumnRunner } from '../jobs/add-column.ts'
+import { BatchBuffers } from '../parse/batch-buffers.ts'
+import { startParseWorkers } from '../parse/parse-workers.ts'
+import { ClickHouseEngine } from '../query/clickhouse/engine.ts'
+import { EngineClient } from '../query/duckdb/engine-client.ts'
+import { must } from '../util/assert.ts'
+import { CannotRun, Unavailable } from '../util/errors.ts'
+import { MEMTABLE_BYTES_MAX } from '../util/limits.ts'
+import { kernelNote } from '../util/native.ts'
+import { inform } from '../util/say.ts'
+import { clusterSizes } from './cluster-sizes.ts'
+import { watchCluster } from './cluster-store-metrics.ts'
+import { applicationName } from './server-metrics.ts'
+import type { ServerStart } from './start.ts'
+import type { RowStore, Store, StoreListener } from './store.ts'
+
+/** Time after ready at which the process that reads users' SQL starts if no query came. */
+const PARSER_WARM_MS = 5_000
+/** Between two looks at the tables of all servers. */
+const SWEEP_MS = 30_000
+
+const NO_BACKUP = refuse(
+  409,
+  'cluster',
+  'the rows of a cluster are backed up by ClickHouse, and its catalog by weir cluster backup',
+)
+
+/** Joins the cluster. Rejects with CannotRun or Unavailable. */
+export async function openClusterStore(start: ServerStart, listener: StoreListener): Promise<Store> {
+  const { config, kernel, closers, onFatal } = start
+  const temporaryFolder = await mkdtemp(join(tmpdir(), 'weir-'))
+  closers.push(() => rm(temporaryFolder, { recursive: true, force: true }))
+  const metrics = createMetrics()
+  const batchBuffers = new BatchBuffers()
+  const parse = startParseWorkers(kernel, batchBuffers, true)
+  closers.push(() => parse.stop())
+  const seconds = metrics.histogram('weir_cluster_insert_seconds', 'one INSERT, until a quorum has it')
+  let told = (_: number) => {}
+  const cluster = await openCluster({
+    ...clusterOptionsOf(config),
+    onFatal,
+    onDone: batch => batchBuffers.give(batch),
+    onInsert: ms => {
+      seconds(ms)
+      told(ms)
+    },
+  })
+  closers.push(() => cluster.stop())
+  const opened = await openCatalogOf({
+    store: cluster.store,
+    place: 'Keeper',
+    adminFile: undefined,
+    clientId: config.clientId,
+    clientSecret: config.clientSecret,
+    onPoolDeleted: pool => listener.poolDeleted(pool),
+    onPoolModified: pool => listener.poolModified(pool),
+  })
+  const { catalog } = opened
+  const parser = makeParser(start, temporaryFolder)
+  const engine = makeEngine(cluster, catalog, parser, metrics)
+  const sizes = clusterSizes(cluster)
+  const { inserts, keeper } = cluster
+  return {
+    opened,
+    metrics,
+    parse,
+    engine,
+    temporaryFolder,
+    received: cluster.received,
+    rows: rowsOf(cluster, catalog),
+    reading: {
+      makeVisible: async () => mustBeCurrent(keeper),
+      snapshot: async () => ({ segments: [], release: () => {} }),
+      engine,
+      onQuery: metrics.query,
+    },
+    tail: { isFlushed: () => false, flushedSequence: () => 0 },
+    backups: NO_BACKUP,
+    adminFile: undefined,
+    notes: [
+      `${kernelNote(kernel, config.kernel)}, durability ${config.durability}`,
+      start.http.note,
+      `rows in ${cluster.describe()}, catalog in Keeper at ${config.keeperPath}`,
+    ],
+    health: () => {
+      const why = keeper.refusal()
+      return why === undefined ? { ready: true } : refusing('keeper_lost', why)
+    },
+    room: bytes => inserts.room(bytes),
+    onRoom: room => {
+      inserts.onRoom = room
+    },
+    sizeOf: pool => sizes.of(pool.id),
+    state: () => sizes.state(inserts.stats()),
+    runners: () => {
+      const refuse = async () => {
+        throw new Unavailable('not wired', 'not wired')
+      }
+      const cutOver = async <T>(_: unknown, change: (sequence: number) => Promise<T>) =>
+        await change(await cluster.versions.boundary())
+      return {
+        ADD_COLUMN: addColumnRunner({ catalog, cutOver }),
+        UPDATE_RECORDS: refuse,
+        DELETE_RECORDS: refuse,
+      }
+    },
+    beforeJobs: async () => {},
+    queues: () => {
+      const { running, runningMax, waitingPools, bytes } = inserts.stats()
+      return [
+        ['insert_bytes', bytes, MEMTABLE_BYTES_MAX],
+        ['inserts', running, runningMax],
+        ['pools_waiting', waitingPools, 0],
+      ]
+    },
+    watch: activity => {
+      told = ms => activity.sync(ms)
+      watchCluster(metrics, cluster, sizes)
+    },
+    ready: () => {
+      cluster.lead(ended => void sweepWhileLeading(cluster, catalog, ended))
+      setTimeout(() => parser.warm(), PARSER_WARM_MS).unref()
+    },
+    quiet: async () => {},
+    async stop() {
+      await Promise.all([engine.stop(), parser.stop(), parse.stop()])
+      await catalog.stop()
+      await cluster.stop()
+      await rm(temporaryFolder, { recursive: true, force: true })
+      metrics.stop()
+      return true
+    },
+  }
+}
+
+function clusterOptionsOf(config: Config) {
+  const { clickhouseUser: user, clickhousePassword: password, clickhouseDatabase: database } = config
+  const ca = config.clickhouseCa === '' ? {} : { ca: pem(config.clickhouseCa, 'WEIR_CLICKHOUSE_CA') }
+  const keeperCa = config.keeperCa === '' ? undefined : pem(config.keeperCa, 'WEIR_KEEPER_CA')
+  return {
+    addresses: config.clickhouseUrl.map(url => ({ url, user, password, database, ...ca })),
+    cluster: config.clickhouseCluster,
+    quorum: config.clickhouseQuorum,
+    isDurable: config.durability === 'fsync',
+    keeper: {
+      servers: config.keeper,
+      digest: config.keeperAuth === '' ? undefined : config.keeperAuth,
+      tls: keeperCa === undefined ? undefined : { ca: keeperCa },
+      sessionMs: config.keeperSessionMs,
+    },
+    root: config.keeperPath,
+    secretKey: Buffer.from(config.secretKey, 'hex'),
+  }
+}
+
+function pem(file: string, name: string): string {
+  try {
+    return readFileSync(file, 'utf8')
+  } catch (error) {
+    throw new CannotRun(`${name} cannot be read: ${(error as Error).message}`)
+  }
+}
+
+/** DuckDB's process. It reads users' SQL for every store, and no row of a cluster. */
+function makeParser({ kernel, config }: ServerStart, temporaryFolder: string): EngineClient {
+  return new EngineClient({
+    segmentFolder: temporaryFolder,
+    temporaryFolder,
+    kernel,
+    threads: availableParallelism(),
+    crashAt: config.crashAt,
+    ensureWhole: async () => {},
+    propellerOf: () => must(PROPELLERS[0], 'a propeller'),
+    onWaited: () => {},
+    onCrash: () => {},
+  })
+}
+
+function makeEngine(
+  cluster: Cluster,
+  catalog: Catalog,
+  parser: EngineClient,
+  metrics: Metrics,
+): ClickHouseEngine {
+  return new ClickHouseEngine({
+    parser,
+    placeOf: (pools, gone) => {
+      const queried = pools.map(({ schema }) => ({ schema, table: tableOf(catalog, schema.pool) }))
+      return cluster.placeOf(queried, gone)
+    },
+    // An application that was deleted while its query waited has the smallest.
+    propellerOf: id => catalog.application(id)?.propeller ?? PROPELLERS[0],
+    onWaited: (id, ms) => metrics.queryWaited(applicationName(catalog, id), ms),
+  })
+}
+
+/** Brings the tables of servers that were down up to date, until the signal. */
+async function sweepWhileLeading({ tables }: Cluster, catalog: Catalog, ended: AbortSignal): Promise<void> {
+  while (!ended.aborted) {
+    const pools = new Map(catalog.pools().map(pool => [pool.id, catalog.read.currentSchema(pool)]))
+    for (const line of await tables.sweep(pools)) inform(line)
+    await sleep(SWEEP_MS, undefined, { signal: ended }).catch(() => {}) // it leads no more
+  }
+}
+
+/** The table of a pool has its id. Throws Unavailable where the pool was deleted meanwhile. */
+function tableOf(catalog: Catalog, pool: number): string {
+  const found = catalog.poolByNumber(pool)
+  if (found === undefined) throw new Unavailable('pool_deleted', 'the Data Pool was deleted')
+  return found.id
+}
+
+/**
+ * Rows into the cluster. The promise of a batch waits for all of its parts: their memory and the
+ * slab are used until then.
+ */
+function rowsOf({ inserts, versions, keeper }: Cluster, catalog: Catalog): RowStore {
+  const insert = async ({ pool: number, kind, version, batch, requests }: CommitPart): Promise<void> => {
+    const [pool, schema] = [catalog.poolByNumber(number), catalog.schema(number, version)]
+    if (pool === undefined || schema === undefined) return // it was deleted, and is answered so
+    try {
+      await inserts.commit(pool.id, schema, kind, batch, requests)
+    } catch (error) {
+      if (error instanceof Unavailable && catalog.poolByNumber(number) === undefined) return
+      throw error
+    }
+  }
+  return {
+    boundary: () => versions.boundary(),
+    async commit({ parts }: CommitBatch, onDurable?: () => void): Promise<void> {
+      mustBeCurrent(keeper)
+      for (const each of await Promise.allSettled(parts.map(insert)))
+        if (each.status === 'rejected') throw each.reason
+      onDurable?.()
+    },
+  }
+}

@@ -1,0 +1,189 @@
+/**
+ * A node's part in a cluster: the catalog in Keeper, the servers of ClickHouse with the tables of
+ * the pools, and the ways of rows in and out.
+ *
+ *   commit()      versions from Keeper ─► gathered by pool (inserts.ts) ─► INSERT by a thread
+ *   queryPlace()  a synced replica of each shard
+ *
+ * A node that is not current in Keeper takes and answers nothing: it may not know what was made or
+ * deleted.
+ */
+import { type Pool, schemaOf, versionOf } from '../catalog/documents/model.ts'
+import type { StoreClient } from '../catalog/lmdb/store-client.ts'
+import type { BatchBuffer } from '../format/batch-layout.ts'
+import { deleteSchema, type PoolSchema } from '../format/schema.ts'
+import type { QueryPlace } from '../query/clickhouse/engine.ts'
+import type { ClickHouseAddress } from '../query/clickhouse/http.ts'
+import { must } from '../util/assert.ts'
+import { ReceivedClocks } from '../util/clock.ts'
+import { Unavailable } from '../util/errors.ts'
+import { startThread } from '../util/thread-kit.ts'
+import { PoolTables } from './clickhouse/pool-tables.ts'
+import { type QueriedPool, queryPlace } from './clickhouse/query-place.ts'
+import { type Topology, watchTopology } from './clickhouse/topology.ts'
+import { type InsertCalls, sent } from './insert-thread.ts'
+import { Inserts, type InsertTask } from './inserts.ts'
+import { type KeeperStore, type KeeperStoreOptions, openKeeperStore } from './keeper/keeper-store.ts'
+import { Leader } from './keeper/leader.ts'
+import { Versions } from './keeper/versions.ts'
+
+export interface ClusterOptions {
+  readonly addresses: readonly (ClickHouseAddress & { readonly database: string })[]
+  /** Its name in `remote_servers`. */
+  readonly cluster: string
+  /** Replicas that have an event before its 200; 0: the majority. */
+  readonly quorum: number
+  /** Rows outlive a power cut of all replicas. */
+  readonly isDurable: boolean
+  readonly keeper: KeeperStoreOptions['keeper']
+  readonly root: string
+  readonly secretKey: Uint8Array
+  onFatal(error: Error): void
+  /** The memory of a batch is free. */
+  onDone(batch: BatchBuffer): void
+  /** An INSERT was answered after so long. */
+  onInsert(ms: number): void
+}
+
+/** The shards are found by a checksum of the key. It is fixed in the catalog. */
+const HASH = 'crc32'
+
+export type Cluster = Awaited<ReturnType<typeof openCluster>>
+
+/** Rejects with CannotRun or Unavailable. */
+export async function openCluster(options: ClusterOptions) {
+  const { addresses, cluster, root } = options
+  const watch = await watchTopology(addresses, cluster)
+  const topology = () => watch.topology
+  const database = must(addresses[0], 'an address').database
+  try {
+    const layout = { shards: topology().shards.length, hash: HASH, cluster, database }
+    const keeper = await openKeeperStore({ ...options, layout })
+    const tables = new PoolTables(topology, `${root}/tables`, options.isDurable)
+    const versions = new Versions(keeper.keeper, `${root}/versions`, keeper.zxidOffset)
+    await versions.open()
+    const thread = startThread<InsertCalls>({ name: 'insert', data: undefined, onCrash: options.onFatal })
+    let leader: Leader | undefined
+    const inserts = new Inserts({
+      versions: rows => versions.take(rows),
+      insert: task => thread.call('insert', insertOf(task, topology(), options.quorum)),
+      isCurrent: () => keeper.isCurrent(),
+      onDone: options.onDone,
+      onInsert: options.onInsert,
+    })
+    return {
+      keeper,
+      topology,
+      tables,
+      versions,
+      inserts,
+      received: new ReceivedClocks(keeper.nodes.clock),
+      /** The servers in a line. */
+      describe: () => describe(topology()),
+      store: withTables(keeper, tables),
+      /** As queryPlace. Rejects with Unavailable where this node is not current. */
+      async placeOf(pools: readonly QueriedPool[], gone?: AbortSignal): Promise<QueryPlace> {
+        mustBeCurrent(keeper)
+        return await queryPlace(pools, topology(), database, gone)
+      },
+      /** This node may lead from now on. @param onLead it leads until the signal */
+      lead(onLead: (ended: AbortSignal) => void): Leader {
+        leader = new Leader({ store: keeper, path: `${root}/leader`, onLead })
+        return leader
+      },
+      async stop(): Promise<void> {
+        await leader?.stop()
+        await thread.stop().catch(() => {}) // onFatal has got the reason
+        watch.stop()
+      },
+    }
+  } catch (error) {
+    watch.stop()
+    throw error
+  }
+}
+
+function describe({ shards, replicas }: Topology): string {
+  const [all, live] = [replicas, shards.map(each => each.length)].map(counts =>
+    counts.reduce((a, b) => a + b, 0),
+  )
+  const down = all === live ? '' : `, of which ${live} answer`
+  return `${shards.length} shard${shards.length === 1 ? '' : 's'} with ${all} replicas${down}`
+}
+
+export function mustBeCurrent(keeper: KeeperStore): void {
+  const why = keeper.refusal()
+  if (why !== undefined) throw new Unavailable('keeper_lost', why)
+}
+
+function insertOf({ table, kind, schema, entries }: InsertTask, topology: Topology, quorum: number) {
+  return {
+    rows: { table, kind, schema: kind === 'delete' ? deleteSchema(schema) : schema, entries },
+    topology: sent(topology),
+    quorum: topology.features.hasTimes
+      ? {
+          by: 'server' as const,
+          replicas: topology.shards.map((_, shard) => quorumOf(topology, shard, quorum)),
+        }
+      : { by: 'sync' as const },
+    settings: {},
+  }
+}
+
+/**
+ * The majority of the shard's replicas. Of two, one is enough while the other does not answer: it
+ * fetches the rows when it is back.
+ */
+function quorumOf({ shards, replicas }: Topology, shard: number, given: number): number {
+  const [count, live] = [must(replicas[shard], 'a count'), must(shards[shard], 'a shard').length]
+  if (given > 0) return Math.min(given, count)
+  return count === 2 && live === 1 ? 1 : Math.floor(count / 2) + 1
+}
+
+/** The catalog, which names no pool or column before the tables have it. */
+function withTables(keeper: KeeperStore, tables: PoolTables): StoreClient {
+  /** The schema versions of pools, by the keys of their documents. */
+  const known = new Map(keeper.entries.flatMap(([key, value]) => versionEntry(key, value)))
+  return {
+    get entries() {
+      return keeper.entries
+    },
+    refuses: ({ puts }) =>
+      puts.some(([key, value]) => isPool(key) && (schemaOfPool(value).key?.version ?? -1) >= 0)
+        ? 'A Data Pool with a version column ("ver") is not possible in a cluster: there the record that was received last counts.'
+        : undefined,
+    refusal: () => keeper.refusal(),
+    stop: () => keeper.stop(),
+    follow(take) {
+      keeper.follow(change => {
+        for (const key of change.removes) known.delete(key)
+        for (const [key, value] of change.puts)
+          for (const [pool, version] of versionEntry(key, value)) known.set(pool, version)
+        take(change)
+      })
+    },
+    async apply(change) {
+      mustBeCurrent(keeper)
+      for (const [key, value] of change.puts)
+        for (const [pool, version] of versionEntry(key, value)) {
+          const { id } = value as Pool
+          const before = known.get(pool)
+          if (before === undefined) await tables.ensure(id, schemaOfPool(value))
+          else if (before < version) await tables.addColumns(id, schemaOfPool(value))
+        }
+      return await keeper.apply(change)
+    },
+  }
+}
+
+function versionEntry(key: string, value: unknown): (readonly [string, number])[] {
+  return isPool(key) ? [[key, (value as Pool).planVersion]] : []
+}
+
+function isPool(key: string): boolean {
+  return key.startsWith('pool/')
+}
+
+function schemaOfPool(pool: unknown): PoolSchema {
+  return schemaOf(versionOf(pool as Pool))
+}

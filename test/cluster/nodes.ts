@@ -1,0 +1,49 @@
+/** Nodes of Weir on a cluster of ClickHouse 18.16 and ZooKeeper, all on loopback. */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+import { startServer, type TestServer, temporaryFolder } from '../util/server.ts'
+import { type Clickhouse, noClickhouse, startClickhouse } from './clickhouse-18.ts'
+import { startModernProxy } from './modern-proxy.ts'
+import { noZookeeper, startZookeeper, type Zookeeper } from './zookeeper.ts'
+
+export const noCluster: string | undefined = noZookeeper ?? noClickhouse
+
+const ADMIN = { clientId: 'app', clientSecret: 'the-secret-of-the-first-application' }
+const SESSION_MS = 6_000
+
+export interface TestCluster {
+  readonly zookeeper: Zookeeper
+  readonly servers: readonly Clickhouse[]
+  /** Starts a node, which ends with the test. */
+  node(args?: readonly string[], env?: Readonly<Record<string, string>>): Promise<TestServer>
+}
+
+/** Two shards of two replicas, unless it is said otherwise. They end with the test. */
+export async function startCluster(size = { shards: 2, replicas: 2 }): Promise<TestCluster> {
+  const zookeeper = await startZookeeper({ tickMs: 2_000 })
+  const servers = await startClickhouse({ zookeeperPort: zookeeper.port, ...size })
+  const ports = await Promise.all(servers.map(({ httpPort }) => startModernProxy(httpPort)))
+  const ofCluster = {
+    WEIR_STORE: 'clickhouse',
+    WEIR_CLICKHOUSE_URL: ports.map(port => `http://127.0.0.1:${port}`).join(','),
+    WEIR_CLICKHOUSE_CLUSTER: 'weir',
+    WEIR_KEEPER: `127.0.0.1:${zookeeper.port}`,
+    WEIR_KEEPER_SESSION_MS: String(SESSION_MS),
+    WEIR_SECRET_KEY: '07'.repeat(32),
+    WEIR_CLIENT_ID: ADMIN.clientId,
+    WEIR_CLIENT_SECRET: ADMIN.clientSecret,
+  }
+  const node = async (args: readonly string[] = [], env: Readonly<Record<string, string>> = {}) => {
+    // What helps to ask reads the secret where a server of one machine has it.
+    const dataDir = join(temporaryFolder(), 'data')
+    mkdirSync(dataDir)
+    writeFileSync(join(dataDir, 'admin.json'), JSON.stringify(ADMIN))
+    const server = await startServer({ dataDir, args, env: { ...ofCluster, ...env } })
+    onTestFinished(async () => {
+      await server.kill()
+    })
+    return server
+  }
+  return { zookeeper, servers, node }
+}
