@@ -12,7 +12,7 @@ import { refusing } from '../api/probes.ts'
 import { refuse } from '../api/problem.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { PROPELLERS } from '../catalog/documents/model.ts'
-import { openCatalogOf } from '../catalog/open-catalog.ts'
+import { type OpenedCatalog, openCatalogOf } from '../catalog/open-catalog.ts'
 import { type Cluster, mustBeCurrent, openCluster } from '../cluster/cluster.ts'
 import type { Config } from '../database/config.ts'
 import { createMetrics, type Metrics } from '../database/metrics.ts'
@@ -26,7 +26,7 @@ import { CannotRun, Unavailable } from '../util/errors.ts'
 import { MEMTABLE_BYTES_MAX } from '../util/limits.ts'
 import { kernelNote } from '../util/native.ts'
 import { inform } from '../util/say.ts'
-import { clusterSizes } from './cluster-sizes.ts'
+import { type ClusterSizes, clusterSizes } from './cluster-sizes.ts'
 import { watchCluster } from './cluster-store-metrics.ts'
 import { applicationName } from './server-metrics.ts'
 import type { ServerStart } from './start.ts'
@@ -45,6 +45,38 @@ const NO_BACKUP = refuse(
 
 /** Joins the cluster. Rejects with CannotRun or Unavailable. */
 export async function openClusterStore(start: ServerStart, listener: StoreListener): Promise<Store> {
+  const node = await openNode(start, listener)
+  const { opened, metrics, parse, engine, temporaryFolder, cluster } = node
+  return {
+    opened,
+    metrics,
+    parse,
+    engine,
+    temporaryFolder,
+    ...rowsIn(node),
+    ...rowsOut(node),
+    ...operationOf(node, start),
+    received: cluster.received,
+    backups: NO_BACKUP,
+    adminFile: undefined,
+  }
+}
+
+/** The parts of a node. */
+interface Node {
+  readonly cluster: Cluster
+  readonly opened: OpenedCatalog
+  readonly metrics: Metrics
+  readonly parse: Store['parse']
+  readonly parser: EngineClient
+  readonly engine: ClickHouseEngine
+  readonly sizes: ClusterSizes
+  readonly temporaryFolder: string
+  /** Called with the time of each INSERT in ms. */
+  onInsert: (ms: number) => void
+}
+
+async function openNode(start: ServerStart, listener: StoreListener): Promise<Node> {
   const { config, kernel, closers, onFatal } = start
   const temporaryFolder = await mkdtemp(join(tmpdir(), 'weir-'))
   closers.push(() => rm(temporaryFolder, { recursive: true, force: true }))
@@ -53,14 +85,13 @@ export async function openClusterStore(start: ServerStart, listener: StoreListen
   const parse = startParseWorkers(kernel, batchBuffers, true)
   closers.push(() => parse.stop())
   const seconds = metrics.histogram('weir_cluster_insert_seconds', 'one INSERT, until a quorum has it')
-  let told = (_: number) => {}
   const cluster = await openCluster({
     ...clusterOptionsOf(config),
     onFatal,
     onDone: batch => batchBuffers.give(batch),
     onInsert: ms => {
       seconds(ms)
-      told(ms)
+      node.onInsert(ms)
     },
   })
   closers.push(() => cluster.stop())
@@ -73,66 +104,79 @@ export async function openClusterStore(start: ServerStart, listener: StoreListen
     onPoolDeleted: pool => listener.poolDeleted(pool),
     onPoolModified: pool => listener.poolModified(pool),
   })
-  const { catalog } = opened
   const parser = makeParser(start, temporaryFolder)
-  const engine = makeEngine(cluster, catalog, parser, metrics)
+  const engine = makeEngine(cluster, opened.catalog, parser, metrics)
   const sizes = clusterSizes(cluster)
-  const { inserts, keeper } = cluster
+  const node: Node = {
+    ...{ cluster, opened, metrics, parse, parser, engine, sizes, temporaryFolder },
+    onInsert: () => {},
+  }
+  return node
+}
+
+function rowsIn({ cluster, opened }: Node): Pick<Store, 'rows' | 'room' | 'onRoom'> {
+  const { inserts } = cluster
   return {
-    opened,
-    metrics,
-    parse,
-    engine,
-    temporaryFolder,
-    received: cluster.received,
-    rows: rowsOf(cluster, catalog),
+    rows: rowsOf(cluster, opened.catalog),
+    room: bytes => inserts.room(bytes),
+    onRoom: room => {
+      inserts.onRoom = room
+    },
+  }
+}
+
+function rowsOut({ cluster, engine, metrics, sizes }: Node): Pick<Store, 'reading' | 'tail' | 'sizeOf'> {
+  return {
     reading: {
-      makeVisible: async () => mustBeCurrent(keeper),
+      makeVisible: async () => mustBeCurrent(cluster.keeper),
       snapshot: async () => ({ segments: [], release: () => {} }),
       engine,
       onQuery: metrics.query,
     },
     tail: { isFlushed: () => false, flushedSequence: () => 0 },
-    backups: NO_BACKUP,
-    adminFile: undefined,
+    sizeOf: pool => sizes.of(pool.id),
+  }
+}
+
+type Operation =
+  | 'notes'
+  | 'health'
+  | 'state'
+  | 'runners'
+  | 'beforeJobs'
+  | 'queues'
+  | 'watch'
+  | 'ready'
+  | 'quiet'
+  | 'stop'
+
+function operationOf(node: Node, { config, kernel, http }: ServerStart): Pick<Store, Operation> {
+  const { cluster, opened, metrics, sizes, parser } = node
+  const { catalog } = opened
+  const { inserts, keeper } = cluster
+  return {
     notes: [
       `${kernelNote(kernel, config.kernel)}, durability ${config.durability}`,
-      start.http.note,
+      http.note,
       `rows in ${cluster.describe()}, catalog in Keeper at ${config.keeperPath}`,
     ],
     health: () => {
       const why = keeper.refusal()
       return why === undefined ? { ready: true } : refusing('keeper_lost', why)
     },
-    room: bytes => inserts.room(bytes),
-    onRoom: room => {
-      inserts.onRoom = room
-    },
-    sizeOf: pool => sizes.of(pool.id),
     state: () => sizes.state(inserts.stats()),
-    runners: () => {
-      const refuse = async () => {
-        throw new Unavailable('not wired', 'not wired')
-      }
-      const cutOver = async <T>(_: unknown, change: (sequence: number) => Promise<T>) =>
-        await change(await cluster.versions.boundary())
-      return {
-        ADD_COLUMN: addColumnRunner({ catalog, cutOver }),
-        UPDATE_RECORDS: refuse,
-        DELETE_RECORDS: refuse,
-      }
-    },
+    runners: () => runnersOf(node),
     beforeJobs: async () => {},
     queues: () => {
       const { running, runningMax, waitingPools, bytes } = inserts.stats()
       return [
         ['insert_bytes', bytes, MEMTABLE_BYTES_MAX],
         ['inserts', running, runningMax],
-        ['pools_waiting', waitingPools, 0],
+        ['pools_waiting', waitingPools, catalog.pools().length],
       ]
     },
     watch: activity => {
-      told = ms => activity.sync(ms)
+      node.onInsert = ms => activity.sync(ms)
       watchCluster(metrics, cluster, sizes)
     },
     ready: () => {
@@ -140,14 +184,32 @@ export async function openClusterStore(start: ServerStart, listener: StoreListen
       setTimeout(() => parser.warm(), PARSER_WARM_MS).unref()
     },
     quiet: async () => {},
-    async stop() {
-      await Promise.all([engine.stop(), parser.stop(), parse.stop()])
-      await catalog.stop()
-      await cluster.stop()
-      await rm(temporaryFolder, { recursive: true, force: true })
-      metrics.stop()
-      return true
-    },
+    stop: () => stop(node),
+  }
+}
+
+async function stop(node: Node): Promise<true> {
+  const { cluster, opened, metrics, parse, parser, engine, temporaryFolder } = node
+  await Promise.all([engine.stop(), parser.stop(), parse.stop()])
+  await cluster.stop()
+  // The others wait for this node with each change until its session ends.
+  await opened.catalog.stop()
+  await rm(temporaryFolder, { recursive: true, force: true })
+  metrics.stop()
+  return true
+}
+
+function runnersOf({ cluster, opened: { catalog } }: Node): ReturnType<Store['runners']> {
+  const refuse = async () => {
+    throw new Unavailable('not wired', 'not wired')
+  }
+  // Each node takes up the column when it sees the change.
+  const cutOver = async <T>(_: unknown, change: (sequence: number) => Promise<T>) =>
+    await change(await cluster.versions.boundary())
+  return {
+    ADD_COLUMN: addColumnRunner({ catalog, cutOver }),
+    UPDATE_RECORDS: refuse,
+    DELETE_RECORDS: refuse,
   }
 }
 

@@ -47,7 +47,7 @@ export interface Command {
   readonly positionals: readonly string[]
   readonly flags: readonly CommandFlag[]
   readonly why: string
-  /** It reads or changes a data folder. In a cluster it is refused with this, what to do instead. */
+  /** Of a command on a data folder: what to do in a cluster, where it is refused. */
   readonly instead?: string
   /**
    * Resolves with the exit code. Rejects with CannotRun (2) or Damaged (1). Results go to stdout,

@@ -103,18 +103,12 @@ export function createMetrics(): Metrics {
   const histogram = (name: string, help: string, buckets: number[]) =>
     new Histogram({ name, help, buckets, registers })
   const syncs = countSyncs(registers)
-  const flush = histogram('weir_flush_seconds', 'from the start of a flush to its sync', FLUSH_SECONDS)
   const visible = histogram(
     'weir_ack_to_visible_seconds',
     'from the oldest ack of a flush to its sync',
     VISIBLE_SECONDS,
   )
   const query = histogram('weir_query_seconds', 'queries, waiting and flush included', FLUSH_SECONDS)
-  const flushed = new Counter({
-    name: 'weir_flushed_rows_total',
-    help: 'rows taken from the memtables by flushes',
-    registers,
-  })
   const restarts = new Counter({
     name: 'weir_query_process_restarts_total',
     help: 'query processes that crashed, or were ended because of a query; another one started each time',
@@ -132,10 +126,7 @@ export function createMetrics(): Metrics {
       bytes += count
     },
     sync: syncs,
-    flush(ms, rows) {
-      flush.observe(ms / 1000)
-      flushed.inc(rows)
-    },
+    flush: countFlushes(registers),
     visible: ms => visible.observe(ms / 1000),
     query: ms => query.observe(ms / 1000),
     queryProcessFailed: () => restarts.inc(),
@@ -149,6 +140,21 @@ export function createMetrics(): Metrics {
     },
     text: () => registers[0]!.metrics(),
     stop: () => loop.disable(),
+  }
+}
+
+function countFlushes(registers: Registry[]): Metrics['flush'] {
+  const name = 'weir_flush_seconds'
+  const help = 'from the start of a flush to its sync'
+  const flush = new Histogram({ name, help, buckets: FLUSH_SECONDS, registers })
+  const flushed = new Counter({
+    name: 'weir_flushed_rows_total',
+    help: 'rows taken from the memtables by flushes',
+    registers,
+  })
+  return (ms, rows) => {
+    flush.observe(ms / 1000)
+    flushed.inc(rows)
   }
 }
 

@@ -122,7 +122,7 @@ export function reserveUs(clock: SharedArrayBuffer, fromUs: number, count: numbe
  *
  * Otherwise two events with one unique id could share a key in a pool without a timestamp column,
  * and one of them would vanish. A start raises each clock above the pool's segments and above each
- * replayed event. Nodes of a cluster have values of their own slots, which are unique over all nodes
+ * replayed event. Nodes of a cluster have values of their slots: these are unique over all nodes,
  * and rise on each.
  */
 export class ReceivedClocks {

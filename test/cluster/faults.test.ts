@@ -125,8 +125,8 @@ describe.skipIf(noCluster !== undefined)(`faults ${noCluster ?? ''}`, () => {
     } finally {
       await load.stop()
     }
-    console.log(
-      `${load.acked} requests acknowledged, ${load.refused} sent again, ${load.answered} counts\n${faults.table()}`,
+    process.stdout.write(
+      `${load.acked} acknowledged, ${load.refused} sent again, ${load.answered} counts\n${faults.table()}\n`,
     )
     const expected = [...load.model].sort()
     for (const node of nodes) {

@@ -1,5 +1,6 @@
 /**
- * A node that changes the catalog without a pause while it leads, for a test that stops its process.
+ * A node that changes the catalog without a pause while it leads, for a test that stops its
+ * process.
  *
  * Arguments: the port of ZooKeeper, ms of a session, a folder for its admin.json.
  */

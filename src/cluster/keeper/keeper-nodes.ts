@@ -35,7 +35,7 @@ export class KeeperNodes {
   #session = 0n
   #slot = 0
   #changed = () => {}
-  /** Received-at of this node. Without a session it has its last slot, which nobody else has yet. */
+  /** Received-at of this node. Without a session it has its last slot, as nobody else has it. */
   readonly clock: ClockSlot = { stepUs: NODES_MAX, slot: () => this.#slot }
 
   /** @param path of the node that has the nodes as children. It is there. */

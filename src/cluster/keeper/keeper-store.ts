@@ -29,7 +29,7 @@ const CHANGE_BYTES_MAX = 1_000_000
 /** Reads that are sent together. */
 const READS_MAX = 500
 const CONNECT_MS_MAX = 30_000
-/** Connections that may break while the others apply one change; changes that come before a fence. */
+/** Connections that may break while the others apply one change, and changes before a fence. */
 const TRIES_MAX = 10
 const FORMAT = 1
 
