@@ -280,8 +280,11 @@ class Store implements KeeperStore {
   async #return(isNew: boolean): Promise<void> {
     if (isNew) this.#isBehind = true
     try {
-      if (this.nodes.slot === undefined) await this.nodes.register(this.#version)
+      const hasSlot = this.nodes.slot !== undefined
+      if (!hasSlot) await this.nodes.register(this.#version)
       await this.#followInTurn()
+      // Others may have called for #followInTurn() while it had no slot to tell it.
+      if (!hasSlot) await this.nodes.applied(this.#version)
       this.#isBehind = false
     } catch (error) {
       this.#failed(error as Error)
