@@ -1,39 +1,31 @@
 /**
- * The routes by which the live rows of a pool leave: authorise, plan, flush the pool's memtable,
- * pin a manifest, stream.
+ * The routes by which the live rows of a pool leave: authorise, plan, stream as the store exports.
  *
  *   GET /v1/pools/{id or name}/arrow    as an Arrow IPC stream
  *   GET /v1/pools/{id or name}/export   as NDJSON, CSV or Parquet, which an import takes again
  *
- *   W-8  The rows are those of one manifest. It stays pinned until the stream ends or its client
- *        goes away. A stream whose application is deleted breaks off before its next batch.
+ *   W-8  The end of a stream comes only after its last row. A stream whose application is deleted
+ *        breaks off before its next batch.
  *   W-9  One batch is in memory. A Parquet file is copied to data/tmp first: at most
  *        FILE_EXPORTS_MAX stand there, from their copy to the end of their download.
  *   W-11 The export thread makes batches and lines.
  *
- * A stream takes a query's slot only while DuckDB copies a group of segments, never while its
- * client reads.
+ * A stream takes a query's slot only while the store makes rows, never while its client reads.
  */
 import { createReadStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import type { Identity } from '../catalog/access/token.ts'
 import type { Pool } from '../catalog/documents/model.ts'
-import type { PoolSchema } from '../format/schema.ts'
 import type { ExportClient } from '../query/arrow/export-client.ts'
-import {
-  arrowStream,
-  type CopySegments,
-  copyFailed,
-  type ExportText,
-  recordBatches,
-} from '../query/arrow/export-stream.ts'
-import { type PinDeps, parseTexts, pinSegments } from '../query/ask.ts'
-import { type Asker, copyRows, copyTo, nextExportFile, parquetTarget } from '../query/copy-rows.ts'
+import { arrowStream, copyFailed, type ExportText } from '../query/arrow/export-stream.ts'
+import { parseTexts } from '../query/ask.ts'
+import { nextExportFile } from '../query/copy-rows.ts'
 import type { BadQuery } from '../query/expression/values.ts'
 import { csvLine } from '../query/plan/answer-table.ts'
 import type { RowPolicy } from '../query/plan/policy.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
-import { type Selection, type WrittenSelection, writeSelection } from '../query/selection.ts'
+import type { RowExports, SelectedRows } from '../query/row-exports.ts'
+import { type Selection, writeSelection } from '../query/selection.ts'
 import { wallMs } from '../util/clock.ts'
 import { isDiskError } from '../util/disk.ts'
 import type { Refusal } from '../util/errors.ts'
@@ -42,14 +34,12 @@ import type { ControlRequest, ControlRoute, Reply, StreamAnswer } from './api-ty
 import { accessTo, QUERY_SCOPE, type ReaderDeps, readerOf, selectionOf } from './pool-reader.ts'
 import { problemReply, refuse } from './problem.ts'
 
-/** Time for the copy of a Parquet file that is downloaded: it takes the slot of a query. */
-const EXPORT_DOWNLOAD_MS_MAX = 600_000
-
-interface ExportDeps extends PinDeps, ReaderDeps {
-  readonly engine: QueryEngine
-  /** data/tmp, absolute. The engine may write there. */
+interface ExportDeps extends ReaderDeps {
+  readonly engine: Pick<QueryEngine, 'parse' | 'dialect'>
+  readonly exports: RowExports
+  /** For Parquet files, absolute. */
   readonly temporaryFolder: string
-  readonly exportThread: Pick<ExportClient, 'open' | 'schema'>
+  readonly exportThread: Pick<ExportClient, 'schema'>
 }
 
 const ARROW_TYPE = { 'content-type': 'application/vnd.apache.arrow.stream', 'cache-control': 'no-store' }
@@ -78,7 +68,7 @@ async function answerArrow(request: ControlRequest, deps: ExportDeps): Promise<R
   if ('status' in reader) return problemReply(reader)
   const selected = await selectRows(request, reader, deps, [])
   if ('status' in selected) return selected
-  const { columns } = selected.planned
+  const { columns } = selected.rows.planned
   const framed = (batches: Chunks) => arrowStream(() => deps.exportThread.schema(columns), batches)
   return streamAnswer(selected, ARROW_TYPE, streamed(selected, undefined, framed, deps))
 }
@@ -95,13 +85,13 @@ async function answerFormat(request: ControlRequest, deps: ExportDeps): Promise<
   const headers = headersOf(format as Format, selected)
   if (format === 'parquet')
     return { ...streamAnswer(selected, headers, parquet(selected, deps)), isFile: true }
-  const { columns } = selected.planned
+  const { columns } = selected.rows.planned
   const framed = (lines: Chunks) => (format === 'csv' ? withHeader(columns, lines) : lines)
   const text = { format: format as ExportText['format'], columns }
   return streamAnswer(selected, headers, streamed(selected, text, framed, deps))
 }
 
-function headersOf(format: Format, { pool }: SelectedRows): Record<string, string> {
+function headersOf(format: Format, { pool }: Selected): Record<string, string> {
   const name = pool.uniqueName.replaceAll(/[^\w.-]+/g, '_')
   return {
     'content-type': TYPES[format],
@@ -110,15 +100,14 @@ function headersOf(format: Format, { pool }: SelectedRows): Record<string, strin
   }
 }
 
-interface SelectedRows {
+/** What a caller selected. */
+interface Selected {
   readonly pool: Pool
-  readonly schema: PoolSchema
-  readonly planned: WrittenSelection
   readonly caller: Identity
-  readonly gone: AbortSignal
+  readonly rows: SelectedRows
 }
 
-type AllowedReader = Pick<SelectedRows, 'caller' | 'pool'> & { readonly policy: RowPolicy | null }
+type AllowedReader = Pick<Selected, 'caller' | 'pool'> & { readonly policy: RowPolicy | null }
 
 /** The caller with what it may see of the pool; or 401, 403 or 404, before anything else. */
 async function allowedReader(request: ControlRequest, deps: ExportDeps): Promise<AllowedReader | Refusal> {
@@ -136,7 +125,7 @@ async function selectRows(
   { caller, pool, policy }: AllowedReader,
   deps: ExportDeps,
   own: readonly string[],
-): Promise<SelectedRows | Reply> {
+): Promise<Selected | Reply> {
   const selection = selectionOf(request.query, SELECTION, own)
   if ('badRequest' in selection) return badParameter(selection)
   const schema = deps.catalog.read.currentSchema(pool)
@@ -145,15 +134,18 @@ async function selectRows(
     selection,
     texts => parseTexts(texts, deps.engine, caller.applicationId),
     wallMs(),
+    deps.engine.dialect,
   )
   if ('badRequest' in planned) return badParameter(planned)
-  return { pool, schema, planned, caller, gone: request.gone }
+  const verify = () => caller.verifyAgain(QUERY_SCOPE)
+  const asker = { fairKey: caller.applicationId, verify, gone: request.gone }
+  return { pool, caller, rows: { schema, planned, asker } }
 }
 
 const SELECTION: readonly (keyof Selection)[] = ['columns', 'filters', 'start', 'stop']
 
 function streamAnswer(
-  { caller }: SelectedRows,
+  { caller }: Selected,
   headers: Readonly<Record<string, string>>,
   chunks: AsyncIterable<Uint8Array>,
 ): StreamAnswer {
@@ -175,22 +167,14 @@ type Chunks = AsyncIterable<Uint8Array>
  * @param framed adds what stands before the batches
  */
 async function* streamed(
-  { schema, planned, caller, gone }: SelectedRows,
+  { rows, caller }: Selected,
   text: ExportText | undefined,
   framed: (batches: Chunks) => Chunks,
   deps: ExportDeps,
 ): AsyncGenerator<Uint8Array, void, void> {
-  const copy: CopySegments = (group, ended) =>
-    copyRows(schema, planned, group, { ...askerOf(caller), gone: ended }, deps)
-  const { segments, release } = await pinSegments(schema, planned, deps)
-  try {
-    const batches = recordBatches(segments, copy, copied => deps.exportThread.open(copied, text), gone)
-    for await (const chunk of framed(batches)) {
-      caller.verifyAgain(QUERY_SCOPE)
-      yield chunk
-    }
-  } finally {
-    release()
+  for await (const chunk of framed(deps.exports.batches(rows, text))) {
+    caller.verifyAgain(QUERY_SCOPE)
+    yield chunk
   }
 }
 
@@ -199,20 +183,13 @@ async function* withHeader(columns: ExportText['columns'], lines: Chunks): Async
   yield* lines
 }
 
-/** DuckDB writes the file as a whole, because its table of contents stands at its end. */
 async function* parquet(
-  { schema, planned, caller, gone }: SelectedRows,
-  deps: ExportDeps,
+  { rows, caller }: Selected,
+  { exports, temporaryFolder }: ExportDeps,
 ): AsyncGenerator<Uint8Array, void, void> {
-  const file = nextExportFile(deps.temporaryFolder)
+  const file = nextExportFile(temporaryFolder)
   try {
-    const { segments, release } = await pinSegments(schema, planned, deps)
-    try {
-      const target = parquetTarget(file, segments, EXPORT_DOWNLOAD_MS_MAX)
-      await copyTo(target, schema, planned, { segments }, { ...askerOf(caller), gone }, deps.engine)
-    } finally {
-      release()
-    }
+    await exports.parquet(file, rows)
     for await (const piece of createReadStream(file, { highWaterMark: EXPORT_PIECE_BYTES })) {
       caller.verifyAgain(QUERY_SCOPE)
       yield piece as Uint8Array
@@ -222,9 +199,4 @@ async function* parquet(
   } finally {
     await rm(file, { force: true })
   }
-}
-
-/** The caller of an export. Its copies take turns with the queries of its application. */
-function askerOf(caller: Identity): Asker {
-  return { fairKey: caller.applicationId, verify: () => caller.verifyAgain(QUERY_SCOPE) }
 }

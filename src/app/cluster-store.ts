@@ -20,6 +20,7 @@ import { addColumnRunner } from '../jobs/add-column.ts'
 import { BatchBuffers } from '../parse/batch-buffers.ts'
 import { startParseWorkers } from '../parse/parse-workers.ts'
 import { ClickHouseEngine } from '../query/clickhouse/engine.ts'
+import { clusterExports } from '../query/cluster-exports.ts'
 import { EngineClient } from '../query/duckdb/engine-client.ts'
 import { must } from '../util/assert.ts'
 import { CannotRun, Unavailable } from '../util/errors.ts'
@@ -133,6 +134,7 @@ function rowsOut({ cluster, engine, metrics, sizes }: Node): Pick<Store, 'readin
       engine,
       onQuery: metrics.query,
     },
+    exports: exportThread => clusterExports({ engine, exportThread }),
     tail: { isFlushed: () => false, flushedSequence: () => 0 },
     sizeOf: pool => sizes.of(pool.id),
   }

@@ -19,6 +19,7 @@ import { reservationsOf, rewriteRunner } from '../jobs/rewrite-rows.ts'
 import type { LogState } from '../log/log-types.ts'
 import { sweepCopies } from '../query/copy-rows.ts'
 import { EngineClient } from '../query/duckdb/engine-client.ts'
+import { segmentExports } from '../query/row-exports.ts'
 import { Backups } from '../tools/backup/backup-client.ts'
 import {
   CLIENT_SECRET_CHARACTERS_MIN,
@@ -76,6 +77,8 @@ export async function openLocalStore(
     rows: commitToLog({ catalog, commit, append: pools.append.bind(pools) }),
     reading: { ...pins, engine, onQuery: metrics.query },
     temporaryFolder: paths.temporary,
+    exports: exportThread =>
+      segmentExports({ ...pins, engine, exportThread, temporaryFolder: paths.temporary }),
     tail: {
       isFlushed: pool => pools.flusher.isFlushed(pool),
       flushedSequence: pool => pools.manifest.flushedSequence(pool),

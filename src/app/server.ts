@@ -174,7 +174,8 @@ async function listen(
     },
     schema,
   )
-  const exported = { ...reading, catalog, exportThread, verify, temporaryFolder }
+  const exports = store.exports(exportThread)
+  const exported = { ...reading, catalog, exportThread, verify, temporaryFolder, exports }
   const { backups, adminFile } = store
   const routes = apiRoutes({
     admin: { catalog, verify, backups, adminFile, config, webhookUrl },

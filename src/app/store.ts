@@ -11,8 +11,10 @@ import type { Activity } from '../database/activity.ts'
 import type { Metrics } from '../database/metrics.ts'
 import type { JobRunner } from '../jobs/run-jobs.ts'
 import type { startParseWorkers } from '../parse/parse-workers.ts'
+import type { ExportClient } from '../query/arrow/export-client.ts'
 import type { QuestionDeps } from '../query/ask.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
+import type { RowExports } from '../query/row-exports.ts'
 import type { Backups } from '../tools/backup/backup-client.ts'
 import type { ReceivedClocks } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
@@ -53,6 +55,8 @@ export interface Store {
   readonly reading: QuestionDeps
   /** A folder for files of one moment, absolute. */
   readonly temporaryFolder: string
+  /** How rows leave as streams and files, with the thread that makes lines. */
+  exports(exportThread: ExportClient): RowExports
   readonly tail: Pick<Parameters<typeof tailRoute>[0], 'isFlushed' | 'flushedSequence'>
   /** Backups of a running server; a refusal where they are taken otherwise. */
   readonly backups: Pick<Backups, 'begin'> | Refusal

@@ -37,3 +37,35 @@ export function metadataBytes(head: Uint8Array): number | undefined {
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength)
   return view.getUint32(0, true) === MARKER ? view.getUint32(4, true) : undefined
 }
+
+/** The kind of a message and the bytes of its body. */
+export interface MessageParts {
+  /** See HEADER. */
+  readonly header: number
+  readonly bodyBytes: number
+}
+
+/** Of Schema.fbs: the union MessageHeader. */
+export const HEADER = { schema: 1, recordBatch: 3 } as const
+/** Where the fields header_type and bodyLength of a message stand in its table. */
+const [HEADER_FIELD, BODY_FIELD] = [1, 3]
+
+/**
+ * Reads the metadata of a message, a flatbuffer. Throws RangeError where it is none.
+ * https://github.com/apache/arrow/blob/main/format/Message.fbs
+ */
+export function messageParts(metadata: Uint8Array): MessageParts {
+  const view = new DataView(metadata.buffer, metadata.byteOffset, metadata.byteLength)
+  const table = view.getUint32(0, true)
+  const fields = table - view.getInt32(table, true)
+  const place = (field: number) => {
+    const at = 4 + 2 * field
+    const offset = at < view.getUint16(fields, true) ? view.getUint16(fields + at, true) : 0
+    return offset === 0 ? undefined : table + offset
+  }
+  const [header, body] = [place(HEADER_FIELD), place(BODY_FIELD)]
+  return {
+    header: header === undefined ? 0 : view.getUint8(header),
+    bodyBytes: body === undefined ? 0 : Number(view.getBigInt64(body, true)),
+  }
+}

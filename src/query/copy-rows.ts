@@ -11,7 +11,7 @@ import { MiB, ROW_GROUP_ROWS } from '../util/limits.ts'
 import { exportFile, isLeftCopy, spillFolder } from '../util/paths.ts'
 import type { CopiedFile, SegmentGroup } from './arrow/export-stream.ts'
 import { countLiveRows } from './duckdb/live-rows.ts'
-import type { CopyTarget, ParquetTarget, QueryEngine } from './plan/query-task.ts'
+import type { Asker, CopyTarget, ParquetTarget, QueryEngine } from './plan/query-task.ts'
 import type { WrittenSelection } from './selection.ts'
 
 /**
@@ -24,14 +24,6 @@ interface CopyDeps {
   readonly engine: QueryEngine
   /** data/tmp, absolute. The engine may write there. */
   readonly temporaryFolder: string
-}
-
-/** Whose copy it is, as QueryEngine.run takes it. */
-export interface Asker {
-  readonly fairKey: string
-  readonly verify?: () => void
-  /** When it is aborted the copy ends. */
-  readonly gone?: AbortSignal
 }
 
 let filesMade = 0

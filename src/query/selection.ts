@@ -1,9 +1,8 @@
 /** The statement of a selection of rows, which the Arrow stream and exports read. */
-import { duckdb } from './duckdb/write-statement.ts'
 import { findColumn, type PoolView, type QueryColumn, queryColumns, quoted } from './expression/operand.ts'
 import { columnOf, operation } from './expression/typed.ts'
 import { type BadQuery, badQueryOf, partOf, Refused, reworded } from './expression/values.ts'
-import type { QueryPlan, Statement } from './plan/plan.ts'
+import type { Dialect, QueryPlan, Statement } from './plan/plan.ts'
 import type { PlanContext } from './plan/plan-context.ts'
 import { type LimitedPool, type ParseTexts, planFor } from './plan/policy.ts'
 import { type Filter, type FilterOperator, planWhere } from './plan/where.ts'
@@ -57,11 +56,12 @@ export async function writeSelection(
   selection: Selection,
   parse: ParseTexts,
   nowMs: number,
+  dialect: Dialect,
 ): Promise<WrittenSelection | BadQuery> {
   try {
     const plan = (view: PoolView, context: PlanContext) => planSelection(view, selection, context)
     const planned = await planFor([pool], [], parse, nowMs, plan)
-    return { ...planned, statement: duckdb.write(planned) }
+    return { ...planned, statement: dialect.write(planned) }
   } catch (error) {
     return badQueryOf(error)
   }

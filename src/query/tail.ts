@@ -61,7 +61,7 @@ export async function tailStep(
 ): Promise<TailStep | BadQuery> {
   const { applicationId, verify, gone } = asker
   const parse = (texts: readonly string[]) => parseTexts(texts, deps.engine, applicationId)
-  const planned = await writeSelection(pool, selection, parse, nowMs)
+  const planned = await writeSelection(pool, selection, parse, nowMs, duckdb)
   if (isBadQuery(planned)) return planned
   const { schema } = pool
   await deps.makeVisible(schema.pool)

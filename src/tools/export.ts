@@ -12,6 +12,7 @@ import { openBatches } from '../query/arrow/copied-batches.ts'
 import { arrowFile, textFile } from '../query/arrow/export-formats.ts'
 import { type CopySegments, recordBatches, type SegmentGroup } from '../query/arrow/export-stream.ts'
 import { copyRows, copyTo, parquetTarget, sweepCopies } from '../query/copy-rows.ts'
+import { duckdb } from '../query/duckdb/write-statement.ts'
 import { queryColumns } from '../query/expression/operand.ts'
 import { prune } from '../query/plan/prune-segments.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
@@ -122,7 +123,7 @@ async function writeRows(
   const pool = findPool(name, offline.catalog.pools())
   const schema = offline.catalog.read.currentSchema(pool)
   const parse = async () => new Map()
-  const planned = await writeSelection({ schema, policy: null }, options.selection, parse, wallMs())
+  const planned = await writeSelection({ schema, policy: null }, options.selection, parse, wallMs(), duckdb)
   if ('badRequest' in planned) throw badOption(planned.badRequest, schema)
   const { out } = options
   const engine = await offline.engine(out === '-' ? undefined : dirname(resolve(out)))

@@ -5,6 +5,7 @@ usage: chdb-bridge.py   prints its port, and ends with its standard input
 import json
 import os
 import re
+import shutil
 import sys
 import tempfile
 import threading
@@ -21,6 +22,8 @@ PLAIN = {"query", "query_id", "database", "user", "password", "default_format", 
 IGNORED = {"readonly", "wait_end_of_query", "buffer_size", "cancel_http_readonly_queries_on_client_close"}
 INSERT = re.compile(rb"^\s*INSERT\s.*\sFORMAT\s+(\w+)\s*$", re.I | re.S)
 FORMAT = re.compile(r"\sFORMAT\s+(\w+)\s*$", re.I)
+# Without wait_end_of_query they are sent as they are made.
+STREAMED = {"ArrowStream", "Parquet"}
 applied = {}
 
 
@@ -65,14 +68,64 @@ class Handler(BaseHTTPRequestHandler):
                     sql = (query + b"\n" + body).decode()
                     written = FORMAT.search(sql)
                     form = written.group(1) if written else "TabSeparated"
+                    if form in STREAMED and "wait_end_of_query" not in fields:
+                        return self.stream(FORMAT.sub("", sql), form, parameters)
                     result = SESSION.query(FORMAT.sub("", sql), form, params=parameters)
             summary = {"read_rows": str(result.rows_read()), "read_bytes": str(result.bytes_read())}
             self.answer(200, result.bytes() or b"", {"X-ClickHouse-Summary": json.dumps(summary)})
         except Exception as error:  # chdb has no classes of errors
             with LOCK:
                 SESSION.query("SELECT 1")  # the next answer would begin with what this one had
-            code = re.search(r"Code: (\d+)", str(error))
-            self.answer(500, str(error).encode(), {"X-ClickHouse-Exception-Code": code.group(1) if code else "0"})
+            self.fail(str(error))
+
+    def stream(self, sql, form, parameters):
+        """Sends an answer through a named pipe, and an exception at its place, as servers before 25.11 do."""
+        folder = tempfile.mkdtemp()
+        pipe = os.path.join(folder, "answer")
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        writer = os.open(pipe, os.O_WRONLY)
+        os.set_blocking(reader, True)
+        failed = []
+
+        def run():
+            try:
+                SESSION.query(f"{sql} INTO OUTFILE '{pipe}' APPEND FORMAT {form}", params=parameters)
+            except Exception as error:
+                failed.append(str(error))
+                SESSION.query("SELECT 1")
+            os.close(writer)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            begun = False
+            while piece := os.read(reader, 65536):
+                if not begun:
+                    self.send_response(200)
+                    self.send_header("Transfer-Encoding", "chunked")
+                    self.end_headers()
+                begun = True
+                self.chunk(piece)
+            if failed and not begun:
+                return self.fail(failed[0])
+            if failed:
+                self.chunk(failed[0].encode())
+            self.wfile.write(b"0\r\n\r\n")
+        except OSError:
+            self.close_connection = True  # the client went
+        finally:
+            os.close(reader)
+            thread.join()
+            shutil.rmtree(folder)
+
+    def chunk(self, data):
+        self.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+        self.wfile.flush()
+
+    def fail(self, text):
+        code = re.search(r"Code: (\d+)", text)
+        self.answer(500, text.encode(), {"X-ClickHouse-Exception-Code": code.group(1) if code else "0"})
 
     def do_GET(self):
         self.do_POST()

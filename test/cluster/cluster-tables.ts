@@ -38,13 +38,17 @@ export class ClusterTables {
       parser,
       placeOf: async pools => ({
         http: this.#http,
-        tables: await Promise.all(pools.map(rows => this.#tableOf(rows))),
+        tables: await Promise.all(pools.map(rows => this.tableOf(rows))),
       }),
     })
   }
 
   static async start(parser: QueryEngine): Promise<ClusterTables> {
     return new ClusterTables(await startClickHouse(), parser)
+  }
+
+  get url(): string {
+    return this.#clickHouse.url
   }
 
   query(sql: string): Promise<string> {
@@ -58,7 +62,8 @@ export class ClusterTables {
     await this.#clickHouse.stop()
   }
 
-  #tableOf(rows: PoolRows): Promise<PoolTable> {
+  /** The table of these rows, which is made at the first use. */
+  tableOf(rows: PoolRows): Promise<PoolTable> {
     const { schema, segments } = rows
     const parts = segments.map(each => [each.file, each.deletionVectors.map(part => [...part.rows])])
     const key = JSON.stringify([schema.pool, schema.version, parts])

@@ -36,7 +36,7 @@ test.each(['native', 'js'] as const)('each live row is copied once (%s)', async 
   const deleted = new Set([...borders, ...Array.from({ length: 30_000 }, () => random(ROWS))])
   const reduced = withDeletionVectors(large, [...deleted])
   const limited = { schema, policy: null }
-  const written = await writeSelection(limited, { columns: ['n'] }, async () => new Map(), 0)
+  const written = await writeSelection(limited, { columns: ['n'] }, async () => new Map(), 0, engine.dialect)
   if ('badRequest' in written) throw new Error(written.badRequest)
   const groups: SegmentGroup[] = []
   const deps = { engine, temporaryFolder: pool.temporaryFolder }

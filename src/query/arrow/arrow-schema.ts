@@ -1,6 +1,6 @@
 /** The Arrow schema of exported columns, the beginning of a stream, and tables as streams. */
 import * as arrow from 'apache-arrow'
-import { arrowType, MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow.ts'
+import { arrowType, END_OF_STREAM, MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow.ts'
 import { type ColumnType, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
 import { parsePrinted, type QueryColumn } from '../expression/operand.ts'
@@ -21,6 +21,13 @@ export function arrowSchema(columns: readonly QueryColumn[]): arrow.Schema {
 /** The first message of a stream of these columns. */
 export function schemaMessage(columns: readonly QueryColumn[]): Uint8Array {
   return messageOf(arrowSchema(columns))
+}
+
+/** True of a message that begins a stream of columns of these types, whatever their names. */
+export function hasTypes(message: Uint8Array, columns: readonly QueryColumn[]): boolean {
+  const typesOf = (bytes: Uint8Array) =>
+    arrow.tableFromIPC(Buffer.concat([bytes, END_OF_STREAM])).schema.fields.map(({ type }) => String(type))
+  return typesOf(message).join() === typesOf(schemaMessage(columns)).join()
 }
 
 function messageOf(schema: arrow.Schema): Uint8Array {

@@ -15,7 +15,7 @@ import { must } from '../../util/assert.ts'
 import { disk, type FileHandle } from '../../util/disk.ts'
 import { Damaged } from '../../util/errors.ts'
 import { moved, serve } from '../../util/thread-server.ts'
-import { schemaMessage, tableStream } from './arrow-schema.ts'
+import { hasTypes, schemaMessage, tableStream } from './arrow-schema.ts'
 import { linesOf } from './export-formats.ts'
 import {
   type BatchSource,
@@ -46,6 +46,11 @@ export function serveExports(port: MessagePort): void {
       await source.close()
     },
     schema: columns => new Uint8Array(schemaMessage(columns)),
+    hasTypes: ({ schema, columns }) => hasTypes(schema, columns),
+    lines: ({ batch, text: { format, columns } }) => {
+      const bytes = linesOf(format, columns, batch)
+      return moved(bytes, [bytes.buffer])
+    },
     table: table => {
       const bytes = new Uint8Array(tableStream(table))
       return moved(bytes, [bytes.buffer])

@@ -45,6 +45,16 @@ export class ExportClient {
     return await this.#running().call('schema', columns)
   }
 
+  /** See ExportCalls. */
+  async hasTypes(schema: Uint8Array, columns: readonly QueryColumn[]): Promise<boolean> {
+    return await this.#running().call('hasTypes', { schema, columns })
+  }
+
+  /** @param batch is moved to the thread */
+  async lines(batch: Uint8Array<ArrayBuffer>, text: ExportText): Promise<Uint8Array> {
+    return await this.#running().call('lines', { batch, text }, [batch.buffer])
+  }
+
   async table(table: Table): Promise<Uint8Array> {
     return await this.#running().call('table', table)
   }

@@ -67,6 +67,10 @@ export interface ExportCalls {
   close(file: number): void
   /** The message that begins a stream of these columns. */
   schema(columns: readonly QueryColumn[]): Uint8Array
+  /** True of a message that begins a stream of columns of the same types. */
+  hasTypes(of: { readonly schema: Uint8Array; readonly columns: readonly QueryColumn[] }): boolean
+  /** The lines of a record batch, moved. */
+  lines(of: { readonly batch: Uint8Array; readonly text: ExportText }): Uint8Array
   /** A whole stream of a table, moved. */
   table(table: Table): Uint8Array
 }

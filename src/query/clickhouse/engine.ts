@@ -1,16 +1,17 @@
 /**
  * Runs statements in ClickHouse: a bounded, fair queue before its HTTP interface (W-9).
  *
- *   run ──► waits, in turn by application ──► tables of the pools ──► statement over them ──► HTTP
- *   ──► RowBinary ──► printed in turns (W-11)
+ *   run ─────► waits, in turn by application ──► tables of the pools ──► statement over them ──►
+ *              HTTP ──► RowBinary ──► printed in turns (W-11)
+ *   stream ──► the same, in another format, as the caller takes it
  *
- *   W-8  ClickHouse sends an answer when it is whole (wait_end_of_query). A failure is an error,
- *        never a short answer.
+ *   W-8  ClickHouse sends the answer of `run` when it is whole (wait_end_of_query). A failure is an
+ *        error, never a short answer. The caller of `stream` notes by the format what is whole.
  */
 import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import type { Propeller } from '../../catalog/documents/model.ts'
-import { must } from '../../util/assert.ts'
+import { assert, must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { FairQueue } from '../../util/fair-queue.ts'
@@ -23,7 +24,7 @@ import {
 import { warn } from '../../util/say.ts'
 import { LARGEST_PROPELLER, memoryBytesOf, RESOURCES } from '../duckdb/duckdb-limits.ts'
 import { type Bound, Refused } from '../expression/values.ts'
-import type { PoolRows, QueryDone, QueryEngine, QueryTask } from '../plan/query-task.ts'
+import type { Asker, PoolRows, QueryDone, QueryEngine, QueryTask } from '../plan/query-task.ts'
 import { type ClickHouseAnswer, ClickHouseError, type ClickHouseHttp } from './http.ts'
 import { answerReader } from './row-binary.ts'
 import { type PoolTable, withRows } from './rows.ts'
@@ -48,6 +49,15 @@ export interface QueryPlace {
   readonly tables: readonly PoolTable[]
 }
 
+interface Written {
+  readonly http: ClickHouseHttp
+  readonly sql: string
+  /** The parameters of the statement. */
+  readonly values: Readonly<Record<string, string>>
+}
+
+export type StreamTask = Pick<QueryTask, 'schema' | 'segments' | 'others' | 'statement'>
+
 interface Waiting {
   readonly sinceMs: number
   readonly start: () => void
@@ -71,6 +81,9 @@ export class ClickHouseEngine implements QueryEngine {
   }
 
   async run(task: QueryTask, fairKey: string, verify = () => {}, gone?: AbortSignal): Promise<QueryDone> {
+    const { copyTo, rowRange, sequenceAfter } = task
+    const isOfSegments = [copyTo, rowRange, sequenceAfter].some(each => each !== undefined)
+    assert(!isOfSegments, 'a task is about segments, which a cluster does not have')
     await this.#turn(fairKey, gone)
     const beganMs = monotonicMs()
     try {
@@ -78,8 +91,50 @@ export class ClickHouseEngine implements QueryEngine {
       verify()
       return await this.#run(task, fairKey, beganMs, gone)
     } finally {
-      this.#add(fairKey, -1)
-      this.#startWaiting()
+      this.#endTurn(fairKey)
+    }
+  }
+
+  /**
+   * The answer in a format of ClickHouse, as the caller takes it. Rejects as `run` does. A stream
+   * begins in a turn, which ends with its first bytes or with the time of a query.
+   * @param settings of the format
+   */
+  async *stream(
+    task: StreamTask,
+    format: string,
+    settings: Readonly<Record<string, string>>,
+    { fairKey, verify = () => {}, gone }: Asker,
+  ): AsyncGenerator<Buffer, void, void> {
+    await this.#turn(fairKey, gone)
+    let endTurn = () => {
+      endTurn = () => {}
+      clearTimeout(timer)
+      this.#endTurn(fairKey)
+    }
+    const timer = setTimeout(() => endTurn(), this.#msMaxOf(fairKey))
+    const id = randomUUID()
+    const signal = AbortSignal.any([this.#stop.signal, ...(gone === undefined ? [] : [gone])])
+    let written: Written | undefined
+    let isWhole = false
+    try {
+      throwIfEnded(gone, this.#stop.signal)
+      verify()
+      const parameters = { ...STREAM_SETTINGS, ...settings, query_id: id, ...this.#limitsOf(fairKey) }
+      written = await this.#written(task, format, signal)
+      const all = { ...parameters, ...written.values }
+      const chunks = written.http.stream(written.sql, all, STREAM_WAIT_MS_MAX, signal)
+      for await (const chunk of chunks) {
+        endTurn()
+        yield chunk
+      }
+      isWhole = true
+    } catch (error) {
+      throwIfEnded(gone, this.#stop.signal)
+      throw typedError(error, 0)
+    } finally {
+      endTurn()
+      if (!isWhole && written !== undefined) void this.#kill(id, written.http)
     }
   }
 
@@ -133,6 +188,11 @@ export class ClickHouseEngine implements QueryEngine {
     })
   }
 
+  #endTurn(fairKey: string): void {
+    this.#add(fairKey, -1)
+    this.#startWaiting()
+  }
+
   #startWaiting(): void {
     const mayRun = (fairKey: string) => this.#mayRun(fairKey)
     for (let next = this.#waiting.tryShift(mayRun); next !== undefined; next = this.#waiting.tryShift(mayRun))
@@ -167,39 +227,52 @@ export class ClickHouseEngine implements QueryEngine {
     beganMs: number,
     gone: AbortSignal | undefined,
   ): Promise<QueryDone> {
-    const propeller = this.#propellerOf(fairKey)
-    const { queryMsMax = QUERY_MS_MAX } = this.#options
-    const msMax = Math.min(queryMsMax, RESOURCES[propeller].queryMsMax)
+    const msMax = this.#msMaxOf(fairKey)
     const timeout = AbortSignal.timeout(msMax + TIMEOUT_SLACK_MS)
     const signals = [this.#stop.signal, timeout, ...(gone === undefined ? [] : [gone])]
     const signal = AbortSignal.any(signals)
     const id = randomUUID()
-    let place: QueryPlace | undefined
+    let written: Written | undefined
     try {
-      const pools = [task, ...(task.others ?? [])]
-      place = await this.#options.placeOf(pools, signal)
-      const { http, tables } = place
-      const read = pools.map((rows, index) => ({ rows, table: must(tables[index], 'the table of a pool') }))
-      const sql = `${withRows(read, task.statement)} FORMAT RowBinaryWithNamesAndTypes`
+      written = await this.#written(task, 'RowBinaryWithNamesAndTypes', signal)
       const parameters = {
         ...SETTINGS,
+        ...this.#limitsOf(fairKey),
+        wait_end_of_query: '1',
         query_id: id,
         max_execution_time: String(msMax / 1000),
-        max_memory_usage: String(memoryBytesOf(propeller)),
         max_result_rows: String(task.rowsMax),
-        ...parametersOf(task.statement.bounds),
+        ...written.values,
       }
-      const answer = await http.run(sql, parameters, ANSWER_BYTES_MAX, signal)
+      const answer = await written.http.run(written.sql, parameters, ANSWER_BYTES_MAX, signal)
       return await printed(answer, beganMs)
     } catch (error) {
       // An answer that ends within a row is no answer (W-8).
       if (error instanceof RangeError)
         throw new Unavailable('cluster', 'the answer of ClickHouse was cut off')
-      if (signal.aborted && place !== undefined) void this.#kill(id, place.http)
+      if (signal.aborted && written !== undefined) void this.#kill(id, written.http)
       throwIfEnded(gone, this.#stop.signal)
       if (timeout.aborted) throw TOOK_TOO_LONG()
-      throw typedError(error, task)
+      throw typedError(error, task.rowsMax)
     }
+  }
+
+  /** The statement over the tables of its pools. */
+  async #written({ statement, ...task }: StreamTask, format: string, signal: AbortSignal): Promise<Written> {
+    const pools = [task, ...(task.others ?? [])]
+    const { http, tables } = await this.#options.placeOf(pools, signal)
+    const read = pools.map((rows, index) => ({ rows, table: must(tables[index], 'the table of a pool') }))
+    const sql = `${withRows(read, statement)} FORMAT ${format}`
+    return { http, sql, values: parametersOf(statement.bounds) }
+  }
+
+  #msMaxOf(fairKey: string): number {
+    const { queryMsMax = QUERY_MS_MAX } = this.#options
+    return Math.min(queryMsMax, RESOURCES[this.#propellerOf(fairKey)].queryMsMax)
+  }
+
+  #limitsOf(fairKey: string): Record<string, string> {
+    return { max_memory_usage: String(memoryBytesOf(this.#propellerOf(fairKey))) }
   }
 
   /** ClickHouse ends a query whose connection is closed, but not while it sends no progress. */
@@ -212,13 +285,14 @@ export class ClickHouseEngine implements QueryEngine {
 /** ClickHouse ends a query itself at its time limit. */
 const TIMEOUT_SLACK_MS = 2_000
 const ANSWER_BYTES_MAX = 4 * ANSWER_CHARACTERS_MAX
+/** Time in which ClickHouse sends the next bytes of a stream. A condition may select few rows. */
+const STREAM_WAIT_MS_MAX = 120_000
 /** Of ClickHouse: the length of one parameter, and that of all with the address. */
 const [PARAMETER_BYTES_MAX, PARAMETERS_BYTES_MAX] = [131_072, 1_000_000]
 
 const SETTINGS: Readonly<Record<string, string>> = {
   readonly: '2',
   cancel_http_readonly_queries_on_client_close: '1',
-  wait_end_of_query: '1',
   join_use_nulls: '1',
   group_by_use_nulls: '1',
   transform_null_in: '0',
@@ -232,6 +306,9 @@ const SETTINGS: Readonly<Record<string, string>> = {
   max_expanded_ast_elements: '5000000',
   max_parser_depth: '10000',
 }
+
+/** Streams run beside queries, so they take few cores. Clients decide how long they take. */
+const STREAM_SETTINGS = { ...SETTINGS, max_threads: '2', max_execution_time: '0' }
 
 function parametersOf(bounds: readonly Bound[]): Record<string, string> {
   const parameters: Record<string, string> = {}
@@ -285,7 +362,7 @@ function throwIfEnded(gone: AbortSignal | undefined, stop: AbortSignal): void {
 }
 
 /** Errors of ClickHouse by their numbers. */
-const CODES: Readonly<Record<number, (task: QueryTask) => Unavailable>> = {
+const CODES: Readonly<Record<number, (rowsMax: number) => Unavailable>> = {
   158: tooManyRows,
   159: TOOK_TOO_LONG,
   160: TOOK_TOO_LONG,
@@ -301,7 +378,7 @@ const CODES: Readonly<Record<number, (task: QueryTask) => Unavailable>> = {
   396: tooManyRows,
 }
 
-function tooManyRows({ rowsMax }: QueryTask): Unavailable {
+function tooManyRows(rowsMax: number): Unavailable {
   return new Unavailable('too_many_rows', `the answer has more than ${rowsMax} rows`)
 }
 
@@ -311,10 +388,11 @@ const OWN: ReadonlySet<number> = new Set([10, 36, 42, 43, 44, 46, 47, 53, 62, 70
 /** ClickHouse finds no key for one join of some statements (INVALID_JOIN_ON_EXPRESSION). */
 const NO_JOIN = 403
 
-function typedError(error: unknown, task: QueryTask): unknown {
+/** @param rowsMax of the answer */
+export function typedError(error: unknown, rowsMax: number): unknown {
   if (!(error instanceof ClickHouseError)) return error
   if (error.code === NO_JOIN) return new Refused('a join of this statement is not possible in a cluster')
-  const known = CODES[error.code]?.(task)
+  const known = CODES[error.code]?.(rowsMax)
   if (known !== undefined || OWN.has(error.code)) return known ?? error
   warn(`ClickHouse: ${error.message}`)
   return new Unavailable('cluster', `ClickHouse could not answer the query (its code ${error.code})`)

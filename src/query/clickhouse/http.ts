@@ -2,6 +2,7 @@
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { request as requestTls, Agent as TlsAgent } from 'node:https'
 import { Unavailable } from '../../util/errors.ts'
+import { MiB } from '../../util/limits.ts'
 
 export interface ClickHouseAddress {
   /** `http://host:port`, or `https://…` */
@@ -54,6 +55,51 @@ export class ClickHouseHttp {
     bytesMax: number,
     signal?: AbortSignal,
   ): Promise<ClickHouseAnswer> {
+    try {
+      const response = await this.#send(body, parameters, signal)
+      return { body: await read(response, bytesMax), ...costOf(response) }
+    } catch (error) {
+      throw typedFailure(error, signal)
+    }
+  }
+
+  /**
+   * The bytes of an answer as they come and are taken: no more is read than the caller asks for.
+   * They may end early, which the format of the answer tells. Rejects as `run` does.
+   * @param waitMs the caller waits at most so long for the next ones
+   */
+  async *stream(
+    body: string,
+    parameters: Readonly<Record<string, string>>,
+    waitMs: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<Buffer, void, void> {
+    try {
+      const response = await this.#send(body, parameters, signal)
+      const chunks = response[Symbol.asyncIterator]() as AsyncIterator<Buffer>
+      try {
+        for (;;) {
+          const late = () =>
+            response.destroy(new Unavailable('timeout', 'ClickHouse sent nothing for too long'))
+          const timer = setTimeout(late, waitMs)
+          const next = await chunks.next().finally(() => clearTimeout(timer))
+          if (next.done === true) return
+          yield next.value
+        }
+      } finally {
+        response.destroy()
+      }
+    } catch (error) {
+      throw typedFailure(error, signal)
+    }
+  }
+
+  /** The answer to a statement that did not fail. */
+  async #send(
+    body: string | Buffer,
+    parameters: Readonly<Record<string, string>>,
+    signal: AbortSignal | undefined,
+  ): Promise<IncomingMessage> {
     const { url, user, password = '', database } = this.#address
     const query = new URLSearchParams({ ...(database === undefined ? {} : { database }), ...parameters })
     const headers = user === undefined ? {} : { 'X-ClickHouse-User': user, 'X-ClickHouse-Key': password }
@@ -63,17 +109,11 @@ export class ClickHouseHttp {
       headers,
       ...(signal === undefined ? {} : { signal }),
     }
-    try {
-      const response = await send(`${url}/?${query}`, options, body)
-      const answer = await read(response, bytesMax)
-      if (response.statusCode === 200) return { body: answer, ...costOf(response) }
-      const code = Number(response.headers['x-clickhouse-exception-code'] ?? 0)
-      throw new ClickHouseError(code, answer.toString().slice(0, ERROR_CHARACTERS_MAX))
-    } catch (error) {
-      if (error instanceof ClickHouseError || error instanceof Unavailable) throw error
-      signal?.throwIfAborted()
-      throw new Unavailable('cluster_unreachable', `ClickHouse did not answer: ${(error as Error).message}`)
-    }
+    const response = await send(`${url}/?${query}`, options, body)
+    if (response.statusCode === 200) return response
+    const what = await read(response, ERROR_BYTES_MAX)
+    const code = Number(response.headers['x-clickhouse-exception-code'] ?? 0)
+    throw new ClickHouseError(code, what.toString().slice(0, ERROR_CHARACTERS_MAX))
   }
 
   close(): void {
@@ -82,6 +122,13 @@ export class ClickHouseHttp {
 }
 
 const ERROR_CHARACTERS_MAX = 2_000
+const ERROR_BYTES_MAX = 16 * MiB
+
+function typedFailure(error: unknown, signal: AbortSignal | undefined): unknown {
+  if (error instanceof ClickHouseError || error instanceof Unavailable) return error
+  if (signal?.aborted === true) return signal.reason
+  return new Unavailable('cluster_unreachable', `ClickHouse did not answer: ${(error as Error).message}`)
+}
 
 function send(
   url: string,

@@ -458,7 +458,7 @@ export class ClickHouseWriter {
 /** A call of an aggregate over the rows of its FILTER, and for which a condition holds. */
 type Of = (call: string, condition?: string) => string
 
-function operand(typed: Typed): Typed {
+export function operand(typed: Typed): Typed {
   return must(typed.operands[0], 'an operand')
 }
 

@@ -4,7 +4,7 @@ import { quoteClickHouseName } from '../../util/sql.ts'
 import type { Order, Output, Select } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'
 import type { CommonTable, Dialect, Restriction, VisibleRows } from '../plan/plan.ts'
-import { ClickHouseWriter } from './write-expression.ts'
+import { ClickHouseWriter, operand } from './write-expression.ts'
 import { sourceSql } from './write-sources.ts'
 
 export const clickhouse: Dialect = {
@@ -80,7 +80,9 @@ function fromSql(select: Select, from: Select['from'], writer: ClickHouseWriter)
 }
 
 function valueSql(value: Typed, isDistinct: boolean, isOuter: boolean, writer: ClickHouseWriter): string {
-  if (isOuter && writer.isStored(value)) return must(writer.raw(value), 'a column')
+  // A column of times has its zone.
+  const stored = value.op === 'zoned' ? operand(value) : value
+  if (isOuter && writer.isStored(stored)) return must(writer.raw(stored), 'a column')
   const sql = isDistinct ? writer.distinct(value) : writer.write(value)
   if (value.kind === 'boolean' && value.op !== 'column') return `CAST(${sql} AS Nullable(Bool))`
   if (!isOuter) return sql

@@ -78,6 +78,13 @@ export interface QueryDone {
   readonly durationMs: number
 }
 
+/** Who asks, as `run` takes it. */
+export interface Asker {
+  readonly fairKey: string
+  readonly verify?: () => void
+  readonly gone?: AbortSignal
+}
+
 /** The query stage as the main thread sees it (duckdb/engine-client.ts, clickhouse/engine.ts). */
 export interface QueryEngine {
   /** What writes the statements that it runs. */
