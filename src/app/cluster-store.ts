@@ -126,7 +126,12 @@ function rowsIn({ cluster, opened }: Node): Pick<Store, 'rows' | 'room' | 'onRoo
   }
 }
 
-function rowsOut({ cluster, engine, metrics, sizes }: Node): Pick<Store, 'reading' | 'tail' | 'sizeOf'> {
+function rowsOut({
+  cluster,
+  engine,
+  metrics,
+  sizes,
+}: Node): Pick<Store, 'reading' | 'exports' | 'tail' | 'sizeOf'> {
   return {
     reading: {
       makeVisible: async () => mustBeCurrent(cluster.keeper),
