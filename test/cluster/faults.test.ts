@@ -6,31 +6,18 @@
  *   WEIR_TEST_FAULTS   faults of each kind; default 2
  *   WEIR_TEST_SEED     of a run that failed
  */
-import { existsSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { randomFrom } from '../util/random.ts'
 import type { TestServer } from '../util/server.ts'
 import { FaultLoad, type Gaps } from './fault-load.ts'
-import { noCluster, startCluster, type TestCluster } from './nodes.ts'
+import { clockAhead, noCluster, POOL, startCluster, type TestCluster } from './nodes.ts'
 import { standStill } from './stoppable-proxy.ts'
 
 const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
 const FAULTS = Number(process.env['WEIR_TEST_FAULTS'] ?? 2)
 const STOP_MS = 10_000
-const FAKETIME = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1'
 /** Requests that are acknowledged after a fault before the next one comes. */
 const ACKS_BETWEEN = 30
-
-const POOL = {
-  uniqueName: 'load',
-  timestamp: 'at',
-  uniqueId: 'id',
-  columns: [
-    { name: 'at', type: 'TIMESTAMP', jsonProperty: 'at', nullable: false },
-    { name: 'id', type: 'STRING', jsonProperty: 'id', nullable: false },
-    { name: 'n', type: 'INT64', jsonProperty: 'n', nullable: true },
-  ],
-} as const
 
 const KINDS = [
   'node killed',
@@ -42,15 +29,8 @@ const KINDS = [
 ] as const
 type Kind = (typeof KINDS)[number]
 
-/** The clock of the wall is minutes away; the monotonic one is left alone. */
-function clockOf(index: number): Record<string, string> {
-  if (!existsSync(FAKETIME)) return {}
-  return {
-    LD_PRELOAD: FAKETIME,
-    FAKETIME: `${(index - 1) * 300 >= 0 ? '+' : ''}${(index - 1) * 300}s`,
-    DONT_FAKE_MONOTONIC: '1',
-  }
-}
+/** Five minutes late, right, and five minutes ahead. */
+const clockOf = (index: number) => clockAhead((index - 1) * 300)
 
 class Faults {
   readonly gaps = new Map<Kind, Gaps[]>(KINDS.map(kind => [kind, []]))

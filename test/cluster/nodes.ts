@@ -1,5 +1,5 @@
 /** Nodes of Weir on a cluster of ClickHouse 18.16 and ZooKeeper, all on loopback. */
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { startServer, type TestServer, temporaryFolder } from '../util/server.ts'
@@ -11,6 +11,30 @@ export const noCluster: string | undefined = noZookeeper ?? noClickhouse
 
 const ADMIN = { clientId: 'app', clientSecret: 'the-secret-of-the-first-application' }
 const SESSION_MS = 6_000
+
+/** A keyed pool. */
+export const POOL = {
+  uniqueName: 'orders',
+  timestamp: 'at',
+  uniqueId: 'id',
+  columns: [
+    { name: 'at', type: 'TIMESTAMP', jsonProperty: 'at', nullable: false },
+    { name: 'id', type: 'STRING', jsonProperty: 'id', nullable: false },
+    { name: 'n', type: 'INT64', jsonProperty: 'n', nullable: true },
+  ],
+} as const
+
+/** The webhook URL of another node. */
+export const atNode = (url: string, { base }: Pick<TestServer, 'base'>) => base + new URL(url).pathname
+
+const FAKETIME = '/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1'
+
+/** The wall clock of a node is so far ahead, where libfaketime is there. Timeouts stay. */
+export function clockAhead(seconds: number): Record<string, string> {
+  if (!existsSync(FAKETIME)) return {}
+  const ahead = `${seconds >= 0 ? '+' : ''}${seconds}s`
+  return { LD_PRELOAD: FAKETIME, FAKETIME: ahead, DONT_FAKE_MONOTONIC: '1' }
+}
 
 export interface TestCluster {
   readonly zookeeper: Zookeeper

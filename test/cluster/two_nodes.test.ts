@@ -1,21 +1,9 @@
 /** Two nodes of one cluster, as producers and readers behind a load balancer see them. */
 import { describe, expect, test } from 'vitest'
-import { send, type TestServer } from '../util/server.ts'
-import { noCluster, startCluster } from './nodes.ts'
-
-const POOL = {
-  uniqueName: 'orders',
-  timestamp: 'at',
-  uniqueId: 'id',
-  columns: [
-    { name: 'at', type: 'TIMESTAMP', jsonProperty: 'at', nullable: false },
-    { name: 'id', type: 'STRING', jsonProperty: 'id', nullable: false },
-    { name: 'n', type: 'INT64', jsonProperty: 'n', nullable: true },
-  ],
-} as const
+import { send } from '../util/server.ts'
+import { atNode, noCluster, POOL, startCluster } from './nodes.ts'
 
 const AT = '2026-01-01T00:00:00Z'
-const at = (url: string, { base }: TestServer) => base + new URL(url).pathname
 
 describe.skipIf(noCluster !== undefined)(`two nodes ${noCluster ?? ''}`, () => {
   test('take events, updates and deletes in turn, and each sees what the other acknowledged', async () => {
@@ -25,17 +13,17 @@ describe.skipIf(noCluster !== undefined)(`two nodes ${noCluster ?? ''}`, () => {
     // A node knows what another one made as soon as that is answered.
     for (const [index, node] of nodes.entries()) {
       const events = ['a', 'b', `own ${index}`].map(id => ({ at: AT, id, n: 10 + index }))
-      expect((await send(at(url, node), events)).status).toBe(200)
+      expect((await send(atNode(url, node), events)).status).toBe(200)
       for (const each of nodes) expect(await each.count(poolId)).toBe(String(3 + index))
     }
     expect(await nodes[0].sum(poolId, 'n')).toBe(String(11 + 11 + 10 + 11))
-    expect((await send(at(url, nodes[1]), [{ at: AT, id: 'a' }], 'DELETE')).status).toBe(200)
+    expect((await send(atNode(url, nodes[1]), [{ at: AT, id: 'a' }], 'DELETE')).status).toBe(200)
     for (const each of nodes) expect(await each.count(poolId)).toBe('3')
 
-    expect((await send(at(url, nodes[0]), [{ at: AT, id: 'a', n: 1 }])).status).toBe(200)
+    expect((await send(atNode(url, nodes[0]), [{ at: AT, id: 'a', n: 1 }])).status).toBe(200)
     for (const each of nodes) expect(await each.sum(poolId, 'n')).toBe(String(1 + 11 + 10 + 11))
 
-    const refused = await send(at(url, nodes[1]), [
+    const refused = await send(atNode(url, nodes[1]), [
       { at: AT, id: 7 },
       { at: AT, id: 'c', n: 2 },
     ])
@@ -43,6 +31,6 @@ describe.skipIf(noCluster !== undefined)(`two nodes ${noCluster ?? ''}`, () => {
     for (const each of nodes) expect(await each.count(poolId)).toBe('5')
 
     await nodes[1].graphql(`mutation { deleteDataPool(id: "${poolId}") }`)
-    for (const node of nodes) expect((await send(at(url, node), [{ at: AT, id: 'd' }])).status).toBe(404)
+    for (const node of nodes) expect((await send(atNode(url, node), [{ at: AT, id: 'd' }])).status).toBe(404)
   })
 })
