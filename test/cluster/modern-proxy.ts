@@ -10,15 +10,17 @@
  *   FORMAT RowBinaryWithNamesAndTypes    names and types of a query without rows, then RowBinary
  */
 import { once } from 'node:events'
-import { createServer, type Server } from 'node:http'
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { onTestFinished } from 'vitest'
 
 const KNOWN = ['database', 'query', 'query_id', 'max_execution_time', 'max_query_size']
 const FORMAT = ' FORMAT RowBinaryWithNamesAndTypes'
 
-/** The port of a proxy before the server at `port`. */
-export async function startModernProxy(port: number): Promise<number> {
+/** A proxy before the server at `port`. */
+export async function startModernProxy(
+  port: number,
+  own = 0,
+): Promise<{ readonly port: number; close(): void }> {
   const server = createServer(async (request, response) => {
     try {
       const parameters = new URL(request.url ?? '', 'http://server').searchParams
@@ -32,15 +34,13 @@ export async function startModernProxy(port: number): Promise<number> {
       response.destroy() // the server is gone, as it is for who asks it without a proxy
     }
   })
-  server.listen(0, '127.0.0.1')
+  server.listen(own, '127.0.0.1')
   await once(server, 'listening')
-  onTestFinished(() => close(server))
-  return (server.address() as AddressInfo).port
-}
-
-function close(server: Server): void {
-  server.closeAllConnections()
-  server.close()
+  const close = () => {
+    server.closeAllConnections()
+    server.close()
+  }
+  return { port: (server.address() as AddressInfo).port, close }
 }
 
 interface Answer {

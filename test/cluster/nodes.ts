@@ -47,10 +47,13 @@ export interface TestCluster {
 export async function startCluster(size = { shards: 2, replicas: 2 }): Promise<TestCluster> {
   const zookeeper = await startZookeeper({ tickMs: 2_000 })
   const servers = await startClickhouse({ zookeeperPort: zookeeper.port, ...size })
-  const ports = await Promise.all(servers.map(({ httpPort }) => startModernProxy(httpPort)))
+  const proxies = await Promise.all(servers.map(({ httpPort }) => startModernProxy(httpPort)))
+  onTestFinished(() => {
+    for (const proxy of proxies) proxy.close()
+  })
   const ofCluster = {
     WEIR_STORE: 'clickhouse',
-    WEIR_CLICKHOUSE_URL: ports.map(port => `http://127.0.0.1:${port}`).join(','),
+    WEIR_CLICKHOUSE_URL: proxies.map(({ port }) => `http://127.0.0.1:${port}`).join(','),
     WEIR_CLICKHOUSE_CLUSTER: 'weir',
     WEIR_KEEPER: `127.0.0.1:${zookeeper.port}`,
     WEIR_KEEPER_SESSION_MS: String(SESSION_MS),
