@@ -33,6 +33,11 @@ const QUESTIONS = {
     asks: 'do 10M rows stay fast and small through 2M updates and 500k deletes, and ingest beside compaction?',
     takes: ['rows', 'updates', 'deletes', 'seconds', 'pairs', 'connections'],
   },
+  cluster: {
+    load: async () => (await import('./cluster.ts')).benchCluster,
+    asks: 'what does an event cost in a cluster, beside ClickHouse alone, and how many pools may be active?',
+    takes: ['seconds', 'connections', 'pairs', 'pools'],
+  },
   container: {
     load: async () => (await import('./container.ts')).benchContainer,
     asks: 'what ends and what goes on when the memory of a container is used up, and is anything lost?',

@@ -10,8 +10,11 @@
  */
 import { benchEvents, eventId } from './events.ts'
 
-/** `array`: one JSON array; `lines`: an object a line (ClickHouse). */
-export type BodyForm = 'array' | 'lines'
+/**
+ * `array`: one JSON array; `lines`: an object a line (ClickHouse); `payload`: the same, each with its
+ * own text in a property more.
+ */
+export type BodyForm = 'array' | 'lines' | 'payload'
 
 const ID_PLACE = '\u0001'
 const TIME_PLACE = '\u0002'
@@ -23,9 +26,12 @@ const EVENT_DIGITS = 3
 
 /** A body with placeholders for the digits of each id and for each time. */
 export function template(events: number, form: BodyForm): string {
-  const bodies = benchEvents(events).map((event, index) =>
-    event.replace(eventId(0, index), `evt-${ID_PLACE}`).replace(/"time":"[^"]+"/, `"time":"${TIME_PLACE}"`),
-  )
+  const bodies = benchEvents(events).map((event, index) => {
+    const line = form === 'payload' ? `${event.slice(0, -1)},"payload":${JSON.stringify(event)}}` : event
+    return line
+      .replace(eventId(0, index), `evt-${ID_PLACE}`)
+      .replace(/"time":"[^"]+"/, `"time":"${TIME_PLACE}"`)
+  })
   return form === 'array' ? `[${bodies.join(',')}]` : `${bodies.join('\n')}\n`
 }
 

@@ -1,8 +1,8 @@
 /** Nodes of Weir on a cluster of ClickHouse 18.16 and ZooKeeper, all on loopback. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { onTestFinished } from 'vitest'
 import { startServer, type TestServer, temporaryFolder } from '../util/server.ts'
+import { atEnd } from './at-end.ts'
 import { type Clickhouse, noClickhouse, startClickhouse } from './clickhouse-18.ts'
 import { startModernProxy } from './modern-proxy.ts'
 import { noZookeeper, startZookeeper, type Zookeeper } from './zookeeper.ts'
@@ -48,7 +48,7 @@ export async function startCluster(size = { shards: 2, replicas: 2 }): Promise<T
   const zookeeper = await startZookeeper({ tickMs: 2_000 })
   const servers = await startClickhouse({ zookeeperPort: zookeeper.port, ...size })
   const proxies = await Promise.all(servers.map(({ httpPort }) => startModernProxy(httpPort)))
-  onTestFinished(() => {
+  atEnd(() => {
     for (const proxy of proxies) proxy.close()
   })
   const ofCluster = {
@@ -67,7 +67,7 @@ export async function startCluster(size = { shards: 2, replicas: 2 }): Promise<T
     mkdirSync(dataDir)
     writeFileSync(join(dataDir, 'admin.json'), JSON.stringify(ADMIN))
     const server = await startServer({ dataDir, args, env: { ...ofCluster, ...env } })
-    onTestFinished(async () => {
+    atEnd(async () => {
       await server.kill()
     })
     return server

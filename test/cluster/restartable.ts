@@ -1,6 +1,6 @@
 /** A server process of a test that can die and come back on the same folder and ports. */
 import type { ChildProcess } from 'node:child_process'
-import { onTestFinished } from 'vitest'
+import { atEnd } from './at-end.ts'
 
 export interface Restartable {
   readonly child: ChildProcess
@@ -19,7 +19,7 @@ export function restartable(run: () => ChildProcess, isUp: () => Promise<void>):
     child.kill('SIGKILL')
     await ended
   }
-  onTestFinished(kill)
+  atEnd(kill)
   return {
     get child() {
       return child
