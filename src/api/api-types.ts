@@ -211,7 +211,7 @@ export interface ImportDeps {
   verify(authorization: string, address: string): Promise<Identity | Refusal>
   /** data/tmp, absolute. */
   readonly temporaryFolder: string
-  readonly catalog: Pick<Catalog, 'change' | 'read'>
+  readonly catalog: Pick<Catalog, 'change' | 'read'> & Partial<Pick<Catalog, 'process'>>
   /** Writes ends that the catalog refused. */
   readonly jobs: Pick<Jobs, 'end'>
 }

@@ -48,6 +48,11 @@ export class Catalog {
     return this.read.meta()
   }
 
+  /** This process among the nodes of a cluster; undefined in a data folder. */
+  get process(): string | undefined {
+    return this.#store.process
+  }
+
   /** The reason for refusing every change until a restart, one sentence. */
   refusal(): string | undefined {
     return this.#store.refusal()

@@ -148,6 +148,7 @@ function withTables(keeper: KeeperStore, tables: PoolTables): StoreClient {
     get entries() {
       return keeper.entries
     },
+    process: keeper.nodes.process,
     refuses: ({ puts }) =>
       puts.some(([key, value]) => isPool(key) && (schemaOfPool(value).key?.version ?? -1) >= 0)
         ? 'A Data Pool with a version column ("ver") is not possible in a cluster: there the record that was received last counts.'

@@ -6,6 +6,7 @@ import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { IMPORTS_ADMIN_MIN, IMPORTS_PER_APPLICATION_MAX } from '../../src/api/imports/import-route.ts'
 import { UPLOAD_BUFFER_BYTES } from '../../src/api/imports/upload-body.ts'
+import { endLeftImports } from '../../src/catalog/change/change-import.ts'
 import type { Scope } from '../../src/catalog/documents/model.ts'
 import { Unavailable } from '../../src/util/errors.ts'
 import { EVENTS_MAX, IMPORT_BATCHES_MAX, IMPORTS_MAX } from '../../src/util/limits.ts'
@@ -460,11 +461,15 @@ test('ends that the journal did not take are written later, each as it was', asy
   expect(fake.catalog.writes).toBe(written + 1) // nothing is written twice
 })
 
-test('a cancelled import ends with what is durable', async () => {
+test.each([
+  ['cancelled', () => fake.catalog.cancel()],
+  // By another node of a cluster, which took this one for dead.
+  ['ended elsewhere', () => fake.catalog.change(endLeftImports())],
+])('an import that was %s ends with what is durable', async (_, end) => {
   const raw = await Raw.open(api.port)
   raw.write(head(PATH, [TOKEN, 'Content-Length: 900000000']))
   await until(() => fake.catalog.imports.length === 1)
-  await fake.catalog.cancel()
+  await end()
   let sent = 0
   while (!raw.received.includes('refusedOmitted')) {
     raw.write(lines(sent, sent + EVENTS_MAX))

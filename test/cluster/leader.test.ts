@@ -6,35 +6,20 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { OPERATION } from '../../src/cluster/keeper/jute.ts'
-import { openKeeperStore } from '../../src/cluster/keeper/keeper-store.ts'
 import { Leader } from '../../src/cluster/keeper/leader.ts'
-import { makeFolder } from '../catalog/folder.ts'
 import { randomFrom } from '../util/random.ts'
 import { temporaryFolder } from '../util/server.ts'
 import { framesProxy } from './frames-proxy.ts'
+import { leadingNodeOf, leads } from './keeper-node.ts'
 import { standStill, stoppableProxy } from './stoppable-proxy.ts'
 import { noZookeeper, startZookeeper } from './zookeeper.ts'
 
 const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
 const SESSION_MS = 2_000
 
-async function nodeOf(port: number, sessionMs = SESSION_MS) {
-  const store = await openKeeperStore({
-    keeper: { servers: [{ host: '127.0.0.1', port }], sessionMs },
-    root: '/weir',
-    secretKey: Buffer.alloc(32, 7),
-    layout: {},
-    onFatal: error => {
-      throw error
-    },
-  })
-  const folder = makeFolder()
-  onTestFinished(() => folder.remove())
-  const { catalog } = await folder.open({ store: Promise.resolve(store) })
-  /** Those of this node that began, in turn. */
-  const terms: AbortSignal[] = []
-  const leader = new Leader({ store, path: '/weir/leader', onLead: ended => terms.push(ended) })
-  onTestFinished(() => leader.stop())
+async function countingNodeOf(port: number, sessionMs = SESSION_MS) {
+  const node = await leadingNodeOf(port, { sessionMs })
+  const { catalog, leader } = node
   const count = () =>
     catalog.change(
       leader.fenced(memory => ({
@@ -43,18 +28,17 @@ async function nodeOf(port: number, sessionMs = SESSION_MS) {
         result: null,
       })),
     )
-  return { store, catalog, leader, terms, count, stop: () => folder.stop() }
+  return { ...node, count }
 }
 
-type Node = Awaited<ReturnType<typeof nodeOf>>
-const leads = (node: Node) => expect.poll(() => node.leader.isLeader()).toBe(true)
+type Node = Awaited<ReturnType<typeof countingNodeOf>>
 
 describe.skipIf(noZookeeper !== undefined)(`the leader of a cluster ${noZookeeper ?? ''}`, () => {
   test('one of several nodes leads, and another one after it stopped', async () => {
     const { port } = await startZookeeper()
-    const one = await nodeOf(port)
+    const one = await countingNodeOf(port)
     await leads(one)
-    const others = [await nodeOf(port), await nodeOf(port)]
+    const others = [await countingNodeOf(port), await countingNodeOf(port)]
     for (let node: Node | undefined = one; node !== undefined; ) {
       await node.count()
       for (const other of others.filter(each => each !== node)) {
@@ -75,9 +59,9 @@ describe.skipIf(noZookeeper !== undefined)(`the leader of a cluster ${noZookeepe
   test('a leader that is cut off ends before another one begins, and leads anew when it may', async () => {
     const { port } = await startZookeeper()
     const path = await stoppableProxy(port)
-    const one = await nodeOf(path.port)
+    const one = await countingNodeOf(path.port)
     await leads(one)
-    const two = await nodeOf(port)
+    const two = await countingNodeOf(port)
     path.stop()
     await expect.poll(() => two.terms.length, { interval: 5 }).toBe(1)
     expect([one.leader.isLeader(), one.terms[0]!.aborted]).toEqual([false, true])
@@ -103,7 +87,7 @@ describe.skipIf(noZookeeper !== undefined)(`the leader of a cluster ${noZookeepe
         return undefined
       },
     })
-    const [one, two] = [await nodeOf(path.port, 30_000), await nodeOf(port)]
+    const [one, two] = [await countingNodeOf(path.port, 30_000), await countingNodeOf(port)]
     await leads(one)
     const before = two.catalog.meta().nextPoolNumber
     isArmed = true
@@ -124,7 +108,7 @@ describe.skipIf(noZookeeper !== undefined)(`the leader of a cluster ${noZookeepe
   test(`a leader whose process stands still does nothing when it goes on, seed ${SEED}`, async () => {
     const { port } = await startZookeeper()
     const random = randomFrom(SEED)
-    const two = await nodeOf(port)
+    const two = await countingNodeOf(port)
     await leads(two)
     await two.leader.stop()
     const giveUp = () => two.store.keeper.write({ kind: 'delete', path: '/weir/leader' })

@@ -217,7 +217,7 @@ export class Imports {
     })
     try {
       const input = { format, encoding, label, skipRows, bytes }
-      const begun = await catalog.change(beginImport(pool.id, caller.applicationId, input))
+      const begun = await catalog.change(beginImport(pool.id, caller.applicationId, input, catalog.process))
       if (begun === null) return problemReply(unknownPool(head.pool))
       if ('badRequest' in begun) return problemReply(refuse(503, 'busy', begun.badRequest, BUSY.headers))
       const entry = new JournalEntry(begun, this.#deps.imports, () => ({

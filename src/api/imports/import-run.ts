@@ -20,6 +20,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Identity } from '../../catalog/access/token.ts'
 import { endImport, progressImport } from '../../catalog/change/change-import.ts'
+import { isUnfinished } from '../../catalog/change/change-job.ts'
 import type { ImportJob, ImportProgress, Scope } from '../../catalog/documents/model.ts'
 import type { ImportCalls, ImportOptions, NextAnswer, RowBatch } from '../../parse/import/import-types.ts'
 import { monotonicMs } from '../../util/clock.ts'
@@ -300,7 +301,8 @@ export class JournalEntry {
     const { done, progress } = this.#read()
     try {
       const job = await this.#deps.catalog.change(progressImport(id, done, progress))
-      if ('isCancelled' in job && job.isCancelled) this.onCancelled()
+      // Another node of a cluster ended it where it took this one for dead.
+      if (!('badRequest' in job) && (job.isCancelled || !isUnfinished(job))) this.onCancelled()
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error
       warn(`import ${id}: its progress is not written: ${error.message}`)

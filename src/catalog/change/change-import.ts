@@ -20,7 +20,12 @@ import {
 
 const NOTHING: ImportProgress = { rows: 0, accepted: 0, rejected: 0, durableRows: 0, durableBytes: null }
 
-export function beginImport(poolId: string, by: string, input: ImportInput): Decide<ImportJob | null> {
+export function beginImport(
+  poolId: string,
+  by: string,
+  input: ImportInput,
+  process?: string,
+): Decide<ImportJob | null> {
   return (memory, nowMs) => {
     if (memory.pools.get(poolId) === undefined) return unchanged(null)
     const unfinished = unfinishedJobs(memory)
@@ -34,6 +39,7 @@ export function beginImport(poolId: string, by: string, input: ImportInput): Dec
       startedAt: common.createdAt,
       input,
       done,
+      ...(process === undefined ? {} : { process }),
       isCancelled: false,
     })
   }
@@ -57,11 +63,17 @@ export function endImport(jobId: string, done: ImportProgress, error: string | n
   }
 }
 
-/** Ends all imports that were under way when the server ended. The result is their number. */
-export const endLeftImports: Decide<number> = (memory, nowMs) => {
-  const left = memory.jobs.all().filter(job => job.kind === 'IMPORT' && isUnfinished(job)) as ImportJob[]
-  const puts = left.flatMap(job => [...ended(job, whyLeft(job), nowMs).puts])
-  return { puts, removes: [], result: left.length }
+/** Ends imports whose server has ended, by default all. The result is their number. */
+export function endLeftImports(isLeft: (job: ImportJob) => boolean = () => true): Decide<number> {
+  return (memory, nowMs) => {
+    const left = importsUnderWay(memory).filter(isLeft)
+    const puts = left.flatMap(job => [...ended(job, whyLeft(job), nowMs).puts])
+    return { puts, removes: [], result: left.length }
+  }
+}
+
+export function importsUnderWay(memory: Memory): readonly ImportJob[] {
+  return memory.jobs.all().filter(job => job.kind === 'IMPORT' && isUnfinished(job)) as ImportJob[]
 }
 
 export function whyLeft({ done: { durableRows } }: ImportJob): string {

@@ -302,6 +302,8 @@ export interface ImportJob extends JobCommon {
   readonly kind: 'IMPORT'
   readonly input: ImportInput
   readonly done: ImportProgress
+  /** The node of a cluster that has its connection; absent in a data folder. */
+  readonly process?: string
   /** A caller has cancelled it. It ends with its next batch. */
   readonly isCancelled: boolean
 }

@@ -13,6 +13,8 @@ import type { CatalogCalls, CatalogThreadData, Change, Entry } from '../document
 
 export interface StoreClient {
   readonly entries: readonly Entry[]
+  /** This process among those that share the store; absent where there are no others. */
+  readonly process?: string
   /** Calls `take` with each change in order when it is durable, also with those of other nodes. */
   follow(take: (change: Change) => void): void
   /**

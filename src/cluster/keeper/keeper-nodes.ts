@@ -5,6 +5,7 @@
  * A slot is a number that no other live node has. It goes with the session, and is taken again only
  * after many others: times of nodes are told apart by their slots, and clocks are minutes apart.
  */
+import { randomBytes } from 'node:crypto'
 import { type ClockSlot, monotonicMs } from '../../util/clock.ts'
 import { CannotRun, Unavailable } from '../../util/errors.ts'
 import { WEIR_VERSION } from '../../util/version.ts'
@@ -26,6 +27,8 @@ export interface NodeState {
   readonly version: number
   /** The version of Weir. */
   readonly weir: string
+  /** A random text of the process. It has another session after a lost one, and maybe another slot. */
+  readonly process: string
 }
 
 export class KeeperNodes {
@@ -35,6 +38,7 @@ export class KeeperNodes {
   #session = 0n
   #slot = 0
   #changed = () => {}
+  readonly process = randomBytes(12).toString('hex')
   /** Received-at of this node. Without a session it has its last slot, as nobody else has it. */
   readonly clock: ClockSlot = { stepUs: NODES_MAX, slot: () => this.#slot }
 
@@ -62,7 +66,7 @@ export class KeeperNodes {
   }
 
   async #makeSlot(taken: ReadonlySet<number>, version: number): Promise<number> {
-    const data = stateOf(version)
+    const data = this.#stateOf(version)
     const { childrenVersion } = (await this.#keeper.getData(this.#path)).stat
     for (let tries = 0; tries < NODES_MAX; tries += 1) {
       const slot = ((childrenVersion >>> 0) + tries) % NODES_MAX
@@ -81,7 +85,18 @@ export class KeeperNodes {
   async applied(version: number): Promise<void> {
     const { slot } = this
     if (slot === undefined) return // it registers with its version
-    await this.#keeper.write({ kind: 'setData', path: `${this.#path}/${slot}`, data: stateOf(version) })
+    await this.#keeper.write({ kind: 'setData', path: `${this.#path}/${slot}`, data: this.#stateOf(version) })
+  }
+
+  #stateOf(version: number): Buffer {
+    const state: NodeState = { version, weir: WEIR_VERSION, process: this.process }
+    return Buffer.from(JSON.stringify(state))
+  }
+
+  /** The processes of the live nodes. Of one that is not among them, the session has ended. */
+  async processes(): Promise<ReadonlySet<string>> {
+    await this.#keeper.sync(this.#path)
+    return new Set((await this.states()).map(([, { process }]) => process))
   }
 
   /** Keeper told of a change of a node, or of their number. */
@@ -129,9 +144,4 @@ export class KeeperNodes {
     )
     return states.flat()
   }
-}
-
-function stateOf(version: number): Buffer {
-  const state: NodeState = { version, weir: WEIR_VERSION }
-  return Buffer.from(JSON.stringify(state))
 }

@@ -134,6 +134,10 @@ class Store implements KeeperStore {
     return [...this.#documents.values()]
   }
 
+  get process(): string {
+    return this.nodes.process
+  }
+
   version(): number {
     return this.#version
   }
