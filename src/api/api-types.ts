@@ -142,6 +142,8 @@ export interface CommitPart {
   readonly batch: BatchBuffer
   /** As in a MemtableEntry, but word 0 is the index of the log record in this batch. */
   readonly requests: Float64Array
+  /** The same requests as rows of the parse task. */
+  readonly rows: Int32Array
 }
 
 export interface CommitBatch {
@@ -192,8 +194,10 @@ export interface ApiDeps {
    * Numbers the records before it returns. Resolves when they are durable (W-1) and in the
    * memtable. Rejects with Unavailable (503). Nobody reads the spans after it has settled.
    * @param onDurable called between the two
+   * @returns one promise of all parts, or one of each where they do not settle together: then
+   * nobody reads the spans
    */
-  commit(batch: CommitBatch, onDurable?: () => void): Promise<void>
+  commit(batch: CommitBatch, onDurable?: () => void): Promise<void> | readonly Promise<void>[]
   graphql(request: ControlRequest): Promise<Reply>
   token(request: ControlRequest): Promise<Reply>
   readonly routes: readonly ControlRoute[]

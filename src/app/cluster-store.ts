@@ -297,10 +297,7 @@ function tableOf(catalog: Catalog, pool: number): string {
   return found.id
 }
 
-/**
- * Rows into the cluster. The promise of a batch waits for all of its parts: their memory and the
- * slab are used until then.
- */
+/** Rows into the cluster. Each part of a batch has its own promise: pools do not wait for others. */
 function rowsOf({ inserts, versions, keeper }: Cluster, catalog: Catalog): RowStore {
   const insert = async ({ pool: number, kind, version, batch, requests }: CommitPart): Promise<void> => {
     const [pool, schema] = [catalog.poolByNumber(number), catalog.schema(number, version)]
@@ -314,11 +311,9 @@ function rowsOf({ inserts, versions, keeper }: Cluster, catalog: Catalog): RowSt
   }
   return {
     boundary: () => versions.boundary(),
-    async commit({ parts }: CommitBatch, onDurable?: () => void): Promise<void> {
+    commit({ parts }: CommitBatch): readonly Promise<void>[] {
       mustBeCurrent(keeper)
-      for (const each of await Promise.allSettled(parts.map(insert)))
-        if (each.status === 'rejected') throw each.reason
-      onDurable?.()
+      return parts.map(insert)
     },
   }
 }

@@ -2,7 +2,7 @@
  * What keeps catalog and rows, as the server sees it: a data folder (local-store.ts) or a cluster
  * (cluster-store.ts). start.ts chooses. Nothing else asks which one runs.
  */
-import type { CommitBatch, Health } from '../api/api-types.ts'
+import type { ApiDeps, Health } from '../api/api-types.ts'
 import type { StateOfServer } from '../api/graphql/parents.ts'
 import type { tailRoute } from '../api/tail-route.ts'
 import type { Pool } from '../catalog/documents/model.ts'
@@ -34,7 +34,7 @@ export interface RowStore {
    * As in ApiDeps: numbers the records, and resolves when they are durable and visible to the next
    * question. Rejects with Unavailable.
    */
-  commit(batch: CommitBatch, onDurable?: () => void): Promise<void>
+  commit: ApiDeps['commit']
   /** A number below which are the sequences of everything acknowledged by now, and no later one. */
   boundary(): Promise<number>
 }

@@ -33,7 +33,7 @@ import { tryEncoderNative } from '../../src/store/segment/parquet-encoder.ts'
 import { encoderJs } from '../../src/store/segment/parquet-encoder-js.ts'
 import { unlinkSegments } from '../../src/store/segment/publish-segment.ts'
 import { FlushWriter } from '../../src/store/segment/write-segment.ts'
-import { must } from '../../src/util/assert.ts'
+import { assert, must } from '../../src/util/assert.ts'
 import { type Clock, ReceivedClocks } from '../../src/util/clock.ts'
 import type { Disk } from '../../src/util/disk.ts'
 import type { KernelChoice } from '../../src/util/native.ts'
@@ -204,8 +204,9 @@ export class SingleThreadServer {
     const firstSequence = commit.stats().lastSequence + 1
     const { spans, parts } = this.#parse(requests)
     const bytes = spans.reduce((sum, span) => sum + span.bytes, 0)
-    const acked = must(this.#ingest, 'the ingest').commit({ spans, records: requests.length, bytes, parts })
-    return { firstSequence, acked }
+    const committed = must(this.#ingest, 'the ingest').commit({ spans, records: requests.length, bytes, parts })
+    assert(committed instanceof Promise, 'a log settles all parts together')
+    return { firstSequence, acked: committed }
   }
 
   /** Commits a compaction, or a job's rewrite of a segment. The caller applies it. */
@@ -394,7 +395,7 @@ export class SingleThreadServer {
         const entry = new Float64Array(ENTRY_WORDS)
         const firstUs = part.receivedAtUs?.[0]
         entry.set([place, firstUs ?? receivedAtUs, accepted, firstUs === undefined ? 0 : 1])
-        return { kind, pool, version, batch: part.batch, requests: entry }
+        return { kind, pool, version, batch: part.batch, requests: entry, rows: part.requests }
       })
     })
     return { spans, parts: parts.flat() }

@@ -295,7 +295,7 @@ function partsOf(batch: Batch, result: ParseResult, indices: Int32Array): Commit
       requests[index * ENTRY_WORDS + 2] = result.outcomes[row * OUTCOME_WORDS + OUTCOME.accepted]!
       requests[index * ENTRY_WORDS + 3] = firstUs === undefined ? 0 : stepUs
     }
-    parts.push({ kind, pool, version, batch: part.batch, requests })
+    parts.push({ kind, pool, version, batch: part.batch, requests, rows: part.requests })
   }
   return parts
 }

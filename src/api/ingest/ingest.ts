@@ -1,7 +1,9 @@
 /**
  * Ingest: ready bodies → parse tasks → commit → answers.
  *
- *   W-1   The 200 of a request with accepted events is sent after commit() resolved.
+ *   W-1   The 200 of a request with accepted events is sent after commit() resolved, or the promise
+ *         of its part: then a part that is late or fails holds up no other one, and the batch has
+ *         ended when it is handed over. The store bounds what it has by room().
  *   W-9   A batch starts only while parseRoom() and room() allow it and all batches together stay
  *         within BATCHES_UNDER_WAY_BYTES_MAX. Requests that are ready meanwhile are bounded by the
  *         slabs. They wait for the memtable at most WAIT_MS_MAX.
@@ -71,6 +73,16 @@ const NO_SOCKET: BodySocket = {
   waitOn: nothing,
   send: nothing,
   sendAndDrain: nothing,
+}
+
+/** A batch that was parsed. */
+interface Parsed {
+  readonly batch: Batch
+  readonly result: ParseResult
+  /** 1 for each request that has its answer. */
+  readonly answered: Uint8Array
+  /** Which groups had a pool when the batch was committed. */
+  readonly wasLive: readonly boolean[]
 }
 
 export class Ingest {
@@ -274,7 +286,7 @@ export class Ingest {
     const answered = new Uint8Array(batch.requests.length)
     let batchBytes = batch.parsedBytesMax
     const sequenced = beginGroups(batch)
-    const stages = this.#stagesOf(batch)
+    const stages = this.#stagesOf(batch.requests)
     try {
       const result = here === undefined ? await this.#parse(batch) : here(batch.task)
       this.#batchBytes -= batchBytes
@@ -283,33 +295,64 @@ export class Ingest {
       this.#batchBytes += batchBytes
       this.#schedule() // the next task is parsed while this one is synced, so the log never waits
       for (const [group, rows] of result.rejected) this.rejected.keep(batch.task.groups[group]!.pool, rows)
-      const live = this.#liveGroups(batch)
-      const commit = commitBatchOf(batch, result, live)
-      const committed = commit.records > 0 ? this.#deps.commit(commit, () => stages?.end('log')) : undefined
+      const wasLive = this.#liveGroups(batch)
+      const parsed = { batch, result, answered, wasLive }
+      const commit = commitBatchOf(batch, result, wasLive)
+      const committed = commit.records > 0 ? this.#deps.commit(commit, () => stages?.end('log')) : []
       sequenced()
-      committed?.catch(() => {}) // Awaited below. Refusals may take turns until then.
+      const whole = committed instanceof Promise ? committed : undefined
+      whole?.catch(() => {}) // Awaited below. Refusals may take turns until then.
+      if (!(committed instanceof Promise))
+        for (const [index, { rows }] of commit.parts.entries())
+          void this.#answerPart(parsed, rows, must(committed[index], 'the promise of a part'))
       try {
-        // Requests without a log record are answered before the sync. Mostly there are none.
-        if (commit.records < batch.requests.length) await this.#answer(batch, result, answered)
+        // Requests that are not committed are answered before the sync. Mostly there are none.
+        if (commit.records < batch.requests.length)
+          await this.#answer(parsed, row => result.recordBytes[row] === 0 || !wasLive[batch.groupOf[row]!])
       } finally {
-        await committed // in any case: until then the log reads the slab
+        await whole // in any case: until then the log reads the slab
       }
+      if (whole === undefined) return
       stages?.end('memtable')
-      await this.#answer(batch, result, answered, live)
+      await this.#answer(parsed, () => true)
     } catch (error) {
-      const ids = joinIds(batch.requests.map(request => request.ids))
-      const answer = refusedUnread(refusalOfError(error, 'ingest', ids))
-      for (const [row, request] of batch.requests.entries())
-        if (answered[row] === 0) this.#send(request, answer)
+      this.#refuseRows(batch, answered, batch.requests.keys(), error)
+    } finally {
+      sequenced()
+      this.tasks -= 1
+      this.#batchBytes -= batchBytes
+      for (const request of batch.requests) this.slabs.release(must(request.slab, 'the slab of a batch'))
+      this.#schedule()
     }
-    sequenced()
-    this.tasks -= 1
-    this.#batchBytes -= batchBytes
-    for (const request of batch.requests) this.slabs.release(must(request.slab, 'the slab of a batch'))
-    this.#schedule()
   }
 
-  #stagesOf({ requests }: Batch): TraceStages | undefined {
+  /** Answers the requests of a part by its own outcome. */
+  async #answerPart(parsed: Parsed, rows: Int32Array, committed: Promise<void>): Promise<void> {
+    const { batch, answered } = parsed
+    const stages = this.#stagesOf(Array.from(rows, row => batch.requests[row]!))
+    try {
+      await committed
+      stages?.end('insert')
+      const due = new Set(rows)
+      await this.#answer(parsed, row => due.has(row))
+    } catch (error) {
+      this.#refuseRows(batch, answered, rows, error)
+    }
+  }
+
+  /** Answers those that have no answer yet. */
+  #refuseRows({ requests }: Batch, answered: Uint8Array, rows: Iterable<number>, error: unknown): void {
+    const refused = [...rows].filter(row => answered[row] === 0)
+    if (refused.length === 0) return
+    const ids = joinIds(refused.map(row => requests[row]!.ids))
+    const answer = refusedUnread(refusalOfError(error, 'ingest', ids))
+    for (const row of refused) {
+      answered[row] = 1
+      this.#send(requests[row]!, answer)
+    }
+  }
+
+  #stagesOf(requests: readonly IngestRequest[]): TraceStages | undefined {
     if (this.#deps.trace === undefined) return undefined
     return new TraceStages(requests.map(({ responder }) => responder.span))
   }
@@ -329,30 +372,25 @@ export class Ingest {
   }
 
   /**
-   * Answers the rows without a log record, or after the commit all. `committed` tells which groups
-   * were part of it. After the deletion of a pool was answered, its requests get 404, never 2xx.
+   * Answers the rows that are due. After the deletion of a pool was answered, its requests get 404,
+   * never 2xx.
    */
-  async #answer(
-    batch: Batch,
-    result: ParseResult,
-    answered: Uint8Array,
-    committed?: readonly boolean[],
-  ): Promise<void> {
+  async #answer(parsed: Parsed, isDue: (row: number) => boolean): Promise<void> {
+    const { batch, result, answered, wasLive } = parsed
     let live = this.#liveGroups(batch)
     let error = 0
     const errors = result.errors.length / ERROR_WORDS
     for (let row = 0; row < batch.requests.length; row += 1) {
       const from = error
       while (error < errors && result.errors[error * ERROR_WORDS] === row) error += 1
-      const isDue = committed !== undefined || result.recordBytes[row] === 0
-      if (answered[row] === 1 || !isDue) continue
+      if (answered[row] === 1 || !isDue(row)) continue
       const turn = this.#turns.take(error - from)
       if (turn !== undefined) {
         await turn
         live = this.#liveGroups(batch)
       }
       const group = batch.groupOf[row]!
-      const exists = live[group] === true && (committed === undefined || committed[group] === true)
+      const exists = live[group] === true && wasLive[group] === true
       const request = batch.requests[row]!
       const { admission } = request
       const answer = exists
