@@ -148,6 +148,7 @@ function rowsOut({
 type Operation =
   | 'notes'
   | 'health'
+  | 'refusal'
   | 'state'
   | 'runners'
   | 'beforeJobs'
@@ -170,6 +171,10 @@ function operationOf(node: Node, { config, kernel, http }: ServerStart): Pick<St
     health: () => {
       const why = keeper.refusal()
       return why === undefined ? { ready: true } : refusing('keeper_lost', why)
+    },
+    refusal: () => {
+      const why = keeper.refusal()
+      return why === undefined ? undefined : refuse(503, 'keeper_lost', why)
     },
     state: () => sizes.state(inserts.stats()),
     runners: () => runnersOf(node),

@@ -90,6 +90,7 @@ export async function openLocalStore(
       ...notesOf(opened, index, log.summary),
     ],
     health: () => healthOf({ ...health, log: logState }),
+    refusal: () => undefined,
     room: bytes => pools.flusher.roomFor(bytes),
     onRoom: room => {
       pools.flusher.onRoom = room

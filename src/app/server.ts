@@ -153,10 +153,13 @@ interface Wired {
 async function listen(
   { config, http }: ServerStart,
   { store, jobs, exportThread, tracing }: Server,
-  { ingest, health, activity, tokens: { verify, token }, sessions, webhookUrl }: Wired,
+  { ingest, health, activity, tokens, sessions, webhookUrl }: Wired,
 ): Promise<Api> {
   const { metrics, parse, reading, temporaryFolder } = store
   const { catalog } = store.opened
+  const { token } = tokens
+  const verify: Tokens['verify'] = async (authorization, address) =>
+    store.refusal() ?? tokens.verify(authorization, address)
   const schema = makeSchema()
   const graphql = createGraphql(
     {

@@ -65,6 +65,8 @@ export interface Store {
   /** What runs, and what the start found: lines for the operator. */
   readonly notes: readonly string[]
   health(): Health
+  /** Why no caller is answered now: this process may not know who may come in. */
+  refusal(): Refusal | undefined
   /** True while a body of so many bytes may be taken. */
   room(bytes: number): boolean
   onRoom(listener: () => void): void
