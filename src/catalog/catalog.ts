@@ -18,7 +18,7 @@ import { Unavailable } from '../util/errors.ts'
 import type { Decide } from './change/change.ts'
 import type { BadRequest, Change, Entry, Target } from './documents/catalog-types.ts'
 import type { Memory } from './documents/memory.ts'
-import type { Application, Meta, Pool, SigningKey, Tombstone } from './documents/model.ts'
+import type { Application, Job, Meta, Pool, SigningKey, Tombstone } from './documents/model.ts'
 import type { StoreClient } from './lmdb/store-client.ts'
 
 /** Tries of one change. Each other change that comes between takes some milliseconds. */
@@ -27,6 +27,8 @@ const DECISIONS_MAX = 50
 export interface CatalogListener {
   poolDeleted(pool: Pool): void
   poolModified(pool: Pool, before: Pool): void
+  /** Also by another node of a cluster. */
+  jobCreated(job: Job): void
 }
 
 export class Catalog {
@@ -142,9 +144,12 @@ export class Catalog {
     return this.#inTurn(() => this.#store.stop())
   }
 
-  /** Applies a durable change to memory and tells the listener of the pools in it. */
+  /** Applies a durable change to memory and tells the listener of the pools and new jobs in it. */
   #take(change: Change): void {
-    const { pools } = this.read
+    const { pools, jobs } = this.read
+    const newJobs = change.puts
+      .map(([key]) => key)
+      .filter(key => key.startsWith('job/') && jobs.get(key.slice('job/'.length)) === undefined)
     const idsOf = (keys: readonly string[]) =>
       keys.filter(key => key.startsWith('pool/')).map(key => key.slice('pool/'.length))
     const before = idsOf([...change.puts.map(([key]) => key), ...change.removes]).map(id => pools.get(id))
@@ -156,6 +161,10 @@ export class Catalog {
       const now = pools.get(pool.id)
       if (now === undefined) this.#listener.poolDeleted(pool)
       else this.#listener.poolModified(now, pool)
+    }
+    for (const key of newJobs) {
+      const job = jobs.get(key.slice('job/'.length))
+      if (job !== undefined) this.#listener.jobCreated(job)
     }
   }
 

@@ -29,7 +29,7 @@ import { policiesWithout } from './change/change-policy.ts'
 import { makeWebhookSource, sourcesWithoutPool } from './change/change-source.ts'
 import type { Change } from './documents/catalog-types.ts'
 import { keys, Memory } from './documents/memory.ts'
-import { type Application, type Meta, type Pool, PROPELLERS, SCOPES } from './documents/model.ts'
+import { type Application, type Job, type Meta, type Pool, PROPELLERS, SCOPES } from './documents/model.ts'
 
 import { makeSigningKey } from './documents/signing-keys.ts'
 import { openStoreClient, type StoreClient } from './lmdb/store-client.ts'
@@ -38,6 +38,7 @@ import { makeRejectedPool, otherRejectedName } from './rejected-pool.ts'
 interface CatalogListeners {
   readonly onPoolDeleted?: (pool: Pool) => void
   readonly onPoolModified?: (pool: Pool, before: Pool) => void
+  readonly onJobCreated?: (job: Job) => void
 }
 
 export interface CatalogOptions extends AdminGiven, CatalogListeners {
@@ -87,6 +88,7 @@ export async function openCatalogOf(options: OpenStore): Promise<OpenedCatalog> 
   const listener: CatalogListener = {
     poolDeleted: options.onPoolDeleted ?? (() => undefined),
     poolModified: options.onPoolModified ?? (() => undefined),
+    jobCreated: options.onJobCreated ?? (() => undefined),
   }
   try {
     const memory = new Memory()

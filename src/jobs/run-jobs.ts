@@ -6,6 +6,8 @@
  * a runner, which moves a job from its present state to its end. The catalog says what is done
  * already, so a runner may be called again after a crash or a failure.
  *
+ * In a cluster the node that leads runs them, until its signal; the next one goes on.
+ *
  *   W-9  At most JOBS_RUNNING_MAX jobs run at once. The catalog limits those that wait.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -22,7 +24,7 @@ const JOB_RETRY_MS = 1_000
 /**
  * Runs a job until it has SUCCEEDED or FAILED. Rejects with Unavailable where the machine refuses
  * for now: the job is tried again. Any other error is a bug. `stopping` is aborted when the server
- * stops: the job then goes on after the next start.
+ * stops, or leads no more: the job then goes on after the next start.
  */
 export type JobRunner = (job: Job, stopping: AbortSignal) => Promise<void>
 
@@ -38,17 +40,25 @@ export class Jobs {
   readonly #deps: JobsDeps
   #waiting: string[] = []
   /** The running jobs by pool; imports that only end by their own id. */
-  readonly #running = new Map<string, Promise<void>>()
+  readonly #running = new Map<string, { readonly id: string; readonly ended: Promise<void> }>()
   readonly #stopping = new AbortController()
+  /** Jobs are begun until then; aborted before the start, and while another node runs them. */
+  #until = AbortSignal.abort()
 
   constructor(deps: JobsDeps) {
     this.#deps = deps
   }
 
-  start(): void {
+  /**
+   * @param led of a cluster: this node leads until then. It may lead again later. Absent where there
+   * is no other node
+   */
+  start(led?: AbortSignal): void {
     const unfinished = this.#deps.memory.jobs.all().filter(isUnfinished)
     // An import has lost its connection: it only ends, and its client waits for that.
-    for (const job of unfinished) if (job.kind === 'IMPORT') this.end(job, this.#deps.runners.IMPORT)
+    if (led === undefined)
+      for (const job of unfinished) if (job.kind === 'IMPORT') this.end(job, this.#deps.runners.IMPORT)
+    this.#until = led === undefined ? this.#stopping.signal : AbortSignal.any([led, this.#stopping.signal])
     const others = unfinished.filter(({ kind }) => kind !== 'IMPORT')
     // One that had begun comes first: it has reserved segments.
     const begun = others.filter(({ status }) => status === 'IN_PROGRESS')
@@ -57,20 +67,23 @@ export class Jobs {
     this.#pump()
   }
 
-  created(job: Job): void {
-    this.#waiting.push(job.id)
+  /** Told by who made the job, and by the catalog, which knows of those of other nodes too. */
+  created({ id, kind }: Job): void {
+    const isKnown = this.#waiting.includes(id) || [...this.#running.values()].some(job => job.id === id)
+    if (kind === 'IMPORT' || isKnown || this.#until.aborted) return
+    this.#waiting.push(id)
     this.#pump()
   }
 
   /** Ends an import whose request or server is gone, beside other jobs of the pool. */
   end(job: Job, runner: JobRunner): void {
-    this.#start(job, job.id, runner)
+    this.#start(job, job.id, runner, this.#stopping.signal)
   }
 
   /** Begins no further job. Resolves when the running ones have ended or were refused. */
   async stop(): Promise<void> {
     this.#stopping.abort()
-    await Promise.all(this.#running.values())
+    await Promise.all([...this.#running.values()].map(({ ended }) => ended))
   }
 
   stats(): { readonly waiting: number; readonly running: number } {
@@ -78,43 +91,46 @@ export class Jobs {
   }
 
   #pump(): void {
-    while (!this.#stopping.signal.aborted && this.#running.size < JOBS_RUNNING_MAX) {
+    while (!this.#until.aborted && this.#running.size < JOBS_RUNNING_MAX) {
       const job = this.#takeNext()
       if (job === undefined) return
-      this.#start(job, job.poolId, this.#deps.runners[job.kind])
+      this.#start(job, job.poolId, this.#deps.runners[job.kind], this.#until)
     }
   }
 
-  #start(job: Job, key: string, runner: JobRunner): void {
-    const running = this.#run(job, runner).finally(() => {
+  #start(job: Job, key: string, runner: JobRunner, until: AbortSignal): void {
+    const ended = this.#run(job, runner, until).finally(() => {
       this.#running.delete(key)
       this.#pump()
     })
-    this.#running.set(key, running)
+    this.#running.set(key, { id: job.id, ended })
   }
 
   #takeNext(): Job | undefined {
     const { jobs } = this.#deps.memory
-    // A job that was cancelled while it waited may have been removed with other ended ones.
-    this.#waiting = this.#waiting.filter(id => jobs.get(id) !== undefined)
+    // One that was cancelled while it waited has ended, and may have been removed with others.
+    this.#waiting = this.#waiting.filter(id => {
+      const job = jobs.get(id)
+      return job !== undefined && isUnfinished(job)
+    })
     const at = this.#waiting.findIndex(id => !this.#running.has(jobs.get(id)?.poolId ?? ''))
     const [id] = at < 0 ? [] : this.#waiting.splice(at, 1)
     return id === undefined ? undefined : jobs.get(id)
   }
 
   /** Never rejects. */
-  async #run(job: Job, runner: JobRunner): Promise<void> {
+  async #run(job: Job, runner: JobRunner, until: AbortSignal): Promise<void> {
     let said = ''
     let wasPoolGone = false
-    while (!this.#stopping.signal.aborted) {
+    while (!until.aborted) {
       try {
         const now = this.#deps.memory.jobs.get(job.id)
         // It was cancelled, and removed with other ended ones.
         if (now === undefined) return
-        return await runner(now, this.#stopping.signal)
+        return await runner(now, until)
       } catch (error) {
         if (!(error instanceof Unavailable)) return this.#deps.onFatal(error as Error)
-        if (this.#stopping.signal.aborted) return
+        if (until.aborted) return
         const isPoolGone = this.#deps.memory.pools.get(job.poolId) === undefined
         // The next try fails the job at once, and says why.
         if (isPoolGone && !wasPoolGone) {
@@ -125,8 +141,7 @@ export class Jobs {
           warn(`job ${job.id} of pool ${job.poolId} waits and is tried again: ${error.message}`)
         said = error.message
       }
-      const { signal } = this.#stopping
-      await sleep(this.#deps.retryMs ?? JOB_RETRY_MS, undefined, { signal }).catch(() => {}) // it stops
+      await sleep(this.#deps.retryMs ?? JOB_RETRY_MS, undefined, { signal: until }).catch(() => {}) // it stops
     }
   }
 }

@@ -39,10 +39,7 @@ describe.skipIf(noZookeeper !== undefined)(`imports in a cluster ${noZookeeper ?
     const four = await nodeOf(port)
     await endImports(four)
     expect(status()).toEqual(Array.from({ length: 4 }, () => 'IN_PROGRESS'))
-    const fenced = {
-      read: one.catalog.read,
-      change: (decide: Parameters<Catalog['change']>[0]) => one.catalog.change(one.leader.fenced(decide)),
-    } as Pick<Catalog, 'change' | 'read'>
+    const fenced = one.leader.fencedCatalog(one.catalog)
     const ending = endImportsOfNodes(fenced, () => one.store.nodes.processes(), one.terms[0]!)
     await expect.poll(() => status()[3]).toBe('FAILED')
     expect(status()).toEqual(['IN_PROGRESS', 'IN_PROGRESS', 'IN_PROGRESS', 'FAILED'])

@@ -1,14 +1,15 @@
 /** A node of a cluster that has the catalog in Keeper and nothing else, for tests. */
 import { expect, onTestFinished } from 'vitest'
-import { openCatalogOf } from '../../src/catalog/open-catalog.ts'
+import { type CatalogOptions, openCatalogOf } from '../../src/catalog/open-catalog.ts'
 import { type KeeperStoreOptions, openKeeperStore } from '../../src/cluster/keeper/keeper-store.ts'
 import { Leader } from '../../src/cluster/keeper/leader.ts'
 
 const SESSION_MS = 2_000
 
-interface NodeOptions {
+interface NodeOptions extends Pick<CatalogOptions, 'onJobCreated'> {
   readonly sessionMs?: number
   readonly store?: Partial<KeeperStoreOptions>
+  onLead?(ended: AbortSignal): void
 }
 
 /** It stops with the test. */
@@ -26,6 +27,7 @@ export async function nodeOf(port: number, options: NodeOptions = {}) {
     store,
     place: '/weir',
     adminFile: undefined,
+    ...(options.onJobCreated && { onJobCreated: options.onJobCreated }),
   })
   let isStopped = false
   const stop = async () => {
@@ -41,7 +43,11 @@ export async function nodeOf(port: number, options: NodeOptions = {}) {
 export async function leadingNodeOf(port: number, options: NodeOptions = {}) {
   const node = await nodeOf(port, options)
   const terms: AbortSignal[] = []
-  const leader = new Leader({ store: node.store, path: '/weir/leader', onLead: ended => terms.push(ended) })
+  const onLead = (ended: AbortSignal) => {
+    terms.push(ended)
+    options.onLead?.(ended)
+  }
+  const leader = new Leader({ store: node.store, path: '/weir/leader', onLead })
   onTestFinished(() => leader.stop())
   return { ...node, leader, terms }
 }

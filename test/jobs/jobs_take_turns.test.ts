@@ -50,8 +50,10 @@ function harness({ found = [], retryMs = 1 }: { found?: readonly Job[]; retryMs?
     onFatal: error => void fatal.push(error),
     retryMs,
   })
+  if (found.length === 0) jobs.start()
+  const change = (one: Job) => collection.set(one)
   const create = (one: Job) => {
-    collection.set(one)
+    change(one)
     jobs.created(one)
   }
   const turn = () => new Promise(resolve => setImmediate(resolve))
@@ -61,7 +63,7 @@ function harness({ found = [], retryMs = 1 }: { found?: readonly Job[]; retryMs?
     await turn()
   }
   const remove = (id: string) => collection.delete(id)
-  return { jobs, pools, begun, fatal, create, settle, turn, remove }
+  return { jobs, pools, begun, fatal, change, create, settle, turn, remove }
 }
 
 test('the jobs of one pool run one after another, those of others beside them', async () => {
@@ -141,6 +143,66 @@ test('any other error is fatal', async () => {
   create(one)
   await settle(one.id, new TypeError('a bug'))
   expect(fatal.map(({ message }) => message)).toEqual(['a bug'])
+})
+
+test('a job that was cancelled while it waited is not begun', async () => {
+  const { jobs, begun, change, create, settle } = harness()
+  const [first, second] = [job('A'), job('A')]
+  create(first)
+  create(second)
+  change({ ...second, status: 'FAILED' })
+  await settle(first.id)
+  expect(begun).toEqual([first.id])
+  expect(jobs.stats()).toEqual({ waiting: 0, running: 0 })
+})
+
+test('a node runs jobs while it leads, each once whoever tells of it, and again when it leads anew', async () => {
+  const importing = { ...job('C', 'IN_PROGRESS'), kind: 'IMPORT' } as unknown as Job
+  const { jobs, begun, create, change, settle, turn, fatal } = harness({ found: [importing] })
+  const [first, second, third] = [job('A'), job('A'), job('B')]
+  create(first)
+  expect(begun).toEqual([])
+  const [term, next] = [new AbortController(), new AbortController()]
+  jobs.start(term.signal)
+  // The import has its connection on some node.
+  expect(begun).toEqual([first.id])
+  create(second)
+  for (const one of [first, second]) jobs.created(one)
+  create({ ...importing, id: 'DPJ-other' })
+  expect(jobs.stats()).toEqual({ waiting: 1, running: 1 })
+  term.abort()
+  create(third)
+  await turn()
+  expect(begun).toEqual([first.id])
+  // It leads anew before the runner of the first term has come to its end.
+  jobs.start(next.signal)
+  expect(begun).toEqual([first.id, third.id])
+  await settle(first.id, new Unavailable('not_leader', 'another node leads'))
+  expect(begun).toEqual([first.id, third.id, first.id])
+  change({ ...first, status: 'SUCCEEDED' })
+  await settle(first.id)
+  // It was told late.
+  jobs.created(first)
+  await settle(second.id)
+  await settle(third.id)
+  expect(begun).toEqual([first.id, third.id, first.id, second.id])
+  expect([jobs.stats(), fatal]).toEqual([{ waiting: 0, running: 0 }, []])
+})
+
+test('an end that the catalog refused is written by a node that does not lead', async () => {
+  const one = job('A', 'IN_PROGRESS')
+  const { jobs, turn, fatal } = harness({ found: [one] })
+  let tries = 0
+  const ends = new Promise<void>(resolve => {
+    jobs.end(one, async () => {
+      tries += 1
+      if (tries < 3) throw new Unavailable('keeper_lost', 'no connection')
+      resolve()
+    })
+  })
+  await ends
+  await turn()
+  expect([tries, jobs.stats().running, fatal]).toEqual([3, 0, []])
 })
 
 test('a stop waits for running jobs, begins no other and tries none again', async () => {

@@ -14,6 +14,7 @@
  *                   of pools that are never used again. Two rewrites of one pool in turn are not
  *                   so: before a job, statements of another leader's jobs are ended (KILL QUERY).
  */
+import type { Catalog } from '../../catalog/catalog.ts'
 import type { Decide } from '../../catalog/change/change.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { KEEPER_ERROR } from './jute.ts'
@@ -22,6 +23,8 @@ import type { KeeperStore } from './keeper-store.ts'
 
 const LOOK_MS = 250
 const NOTHING = new Uint8Array(0)
+
+export type FencedCatalog = Pick<Catalog, 'change' | 'pool' | 'read'>
 
 export interface LeaderOptions {
   readonly store: KeeperStore
@@ -54,6 +57,15 @@ export class Leader {
     return (memory, nowMs) => {
       if (this.isLeader()) return decide(memory, nowMs)
       throw new Unavailable('not_leader', 'Another node of the cluster leads now')
+    }
+  }
+
+  /** The catalog of what only a leader does. */
+  fencedCatalog(catalog: Catalog): FencedCatalog {
+    return {
+      read: catalog.read,
+      pool: id => catalog.pool(id),
+      change: decide => catalog.change(this.fenced(decide)),
     }
   }
 
