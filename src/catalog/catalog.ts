@@ -17,7 +17,7 @@ import { wallMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
 import type { Decide } from './change/change.ts'
 import type { BadRequest, Change, Entry, Target } from './documents/catalog-types.ts'
-import type { Memory } from './documents/memory.ts'
+import { keys, type Memory } from './documents/memory.ts'
 import type { Application, Job, Meta, Pool, SigningKey, Tombstone } from './documents/model.ts'
 import type { StoreClient } from './lmdb/store-client.ts'
 
@@ -36,7 +36,7 @@ export class Catalog {
   readonly #store: StoreClient
   readonly #listener: CatalogListener
   #turn: Promise<unknown> = Promise.resolve()
-  /** By the id of a source. A restart forgets them all. */
+  /** By the id of a source, of a data folder. A restart forgets them all. */
   readonly #handshakesUntilMs = new Map<string, number>()
 
   constructor(memory: Memory, store: StoreClient, listener: CatalogListener) {
@@ -88,8 +88,20 @@ export class Catalog {
     return source && pool && { pool, source }
   }
 
-  /** Lets the sender of a source hand over its secret until then, in ms since 1970. */
-  openHandshake(sourceId: string, untilMs: number): void {
+  /**
+   * Lets the sender of a source hand over its secret until then, in ms since 1970. Its request may
+   * come to any node of a cluster.
+   */
+  async openHandshake(sourceId: string, untilMs: number): Promise<void> {
+    if (this.process !== undefined) {
+      await this.change(({ sources }) => {
+        const source = sources.get(sourceId)
+        const puts: Entry[] =
+          source === undefined ? [] : [[keys.source(sourceId), { ...source, handshakeUntilMs: untilMs }]]
+        return { puts, removes: [], result: null }
+      })
+      return
+    }
     for (const id of this.#handshakesUntilMs.keys())
       if (this.read.sources.get(id) === undefined) this.#handshakesUntilMs.delete(id)
     this.#handshakesUntilMs.set(sourceId, untilMs)
@@ -97,12 +109,21 @@ export class Catalog {
 
   /** 0 where nobody asked for a handshake. */
   handshakeUntilMs(sourceId: string): number {
-    return this.#handshakesUntilMs.get(sourceId) ?? 0
+    const source = this.read.sources.get(sourceId)
+    return source?.handshakeUntilMs ?? this.#handshakesUntilMs.get(sourceId) ?? 0
   }
 
-  /** A secret was handed over: the next one needs another openHandshake(). */
-  endHandshake(sourceId: string): void {
-    this.#handshakesUntilMs.delete(sourceId)
+  /**
+   * The change that keeps a secret which was handed over; the next one needs another
+   * openHandshake(). The result is undefined where another request was first.
+   */
+  async takeHandshake<T>(sourceId: string, decide: Decide<T>): Promise<T | BadRequest | undefined> {
+    if (this.process === undefined)
+      return this.#handshakesUntilMs.delete(sourceId) ? await this.change(decide) : undefined
+    return await this.change<T | undefined>((memory, nowMs) => {
+      const untilMs = memory.sources.get(sourceId)?.handshakeUntilMs ?? 0
+      return nowMs < untilMs ? decide(memory, nowMs) : { puts: [], removes: [], result: undefined }
+    })
   }
 
   tombstones(): readonly Tombstone[] {

@@ -121,17 +121,17 @@ async function run(
 }
 
 /** Lets the sender hand over its secret from now on, for HANDSHAKE_MS. */
-function openHandshake(
+async function openHandshake(
   catalog: Catalog,
   source: DataSource,
   shown: (source: DataSource) => ShownSource,
-): readonly ShownSource[] | BadRequest {
+): Promise<readonly ShownSource[] | BadRequest> {
   if (presetNamed(source.sender?.preset)?.handshakes.includes('ASANA') !== true)
     return {
       badRequest: `The data source ${source.id} takes no secret from its sender: only one with the preset ASANA does.`,
     }
   const untilMs = wallMs() + HANDSHAKE_MS
-  catalog.openHandshake(source.id, untilMs)
+  await catalog.openHandshake(source.id, untilMs)
   return [{ ...shown(source), handshakeUntil: new Date(untilMs).toISOString() }]
 }
 

@@ -219,7 +219,7 @@ export function keepHandedSecret(sourceId: string, secret: string, by: string): 
   return changing('sources', { id: sourceId }, (source, _, nowMs) => {
     const sender = source.sender && withSecret(source.sender, secret, SIGNATURE_SECRETS_MAX)
     return sender
-      ? replacing(keys.source(source.id), source, { sender }, by, nowMs)
+      ? replacing(keys.source(source.id), source, { sender, handshakeUntilMs: undefined }, by, nowMs)
       : unchanged<DataSource | null>(null)
   })
 }
