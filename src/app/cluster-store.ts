@@ -14,9 +14,11 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { PROPELLERS } from '../catalog/documents/model.ts'
 import { type OpenedCatalog, openCatalogOf } from '../catalog/open-catalog.ts'
 import { type Cluster, mustBeCurrent, openCluster } from '../cluster/cluster.ts'
+import type { Leader } from '../cluster/keeper/leader.ts'
 import type { Config } from '../database/config.ts'
 import { createMetrics, type Metrics } from '../database/metrics.ts'
 import { addColumnRunner } from '../jobs/add-column.ts'
+import { endImportsOfNodes } from '../jobs/end-imports.ts'
 import { BatchBuffers } from '../parse/batch-buffers.ts'
 import { startParseWorkers } from '../parse/parse-workers.ts'
 import { ClickHouseEngine } from '../query/clickhouse/engine.ts'
@@ -73,6 +75,11 @@ interface Node {
   readonly engine: ClickHouseEngine
   readonly sizes: ClusterSizes
   readonly temporaryFolder: string
+  readonly leader: Leader
+  /** The present leadership of this node; aborted where another one leads. */
+  led: AbortSignal
+  /** Called when this node leads. */
+  onLead: (led: AbortSignal) => void
   /** Called with the time of each INSERT in ms. */
   onInsert: (ms: number) => void
 }
@@ -104,12 +111,19 @@ async function openNode(start: ServerStart, listener: StoreListener): Promise<No
     clientSecret: config.clientSecret,
     onPoolDeleted: pool => listener.poolDeleted(pool),
     onPoolModified: pool => listener.poolModified(pool),
+    onJobCreated: job => listener.jobCreated(job),
   })
   const parser = makeParser(start, temporaryFolder)
   const engine = makeEngine(cluster, opened.catalog, parser, metrics)
   const sizes = clusterSizes(cluster)
+  const leader = cluster.lead(led => {
+    node.led = led
+    node.onLead(led)
+  })
   const node: Node = {
-    ...{ cluster, opened, metrics, parse, parser, engine, sizes, temporaryFolder },
+    ...{ cluster, opened, metrics, parse, parser, engine, sizes, temporaryFolder, leader },
+    led: AbortSignal.abort(),
+    onLead: () => {},
     onInsert: () => {},
   }
   return node
@@ -151,14 +165,15 @@ type Operation =
   | 'refusal'
   | 'state'
   | 'runners'
-  | 'beforeJobs'
+  | 'leaderCatalog'
+  | 'lead'
   | 'queues'
   | 'watch'
   | 'ready'
   | 'quiet'
   | 'stop'
 
-function operationOf(node: Node, { config, kernel, http }: ServerStart): Pick<Store, Operation> {
+function operationOf(node: Node, { config, kernel, http, onFatal }: ServerStart): Pick<Store, Operation> {
   const { cluster, opened, metrics, sizes, parser } = node
   const { catalog } = opened
   const { inserts, keeper } = cluster
@@ -178,7 +193,14 @@ function operationOf(node: Node, { config, kernel, http }: ServerStart): Pick<St
     },
     state: () => sizes.state(inserts.stats()),
     runners: () => runnersOf(node),
-    beforeJobs: async () => {},
+    leaderCatalog: node.leader.fencedCatalog(catalog),
+    lead: act => {
+      node.onLead = led => {
+        act(led)
+        leads(node, led).catch(onFatal)
+      }
+      if (!node.led.aborted) node.onLead(node.led)
+    },
     queues: () => {
       const { running, runningMax, waitingPools, bytes } = inserts.stats()
       return [
@@ -192,7 +214,6 @@ function operationOf(node: Node, { config, kernel, http }: ServerStart): Pick<St
       watchCluster(metrics, cluster, sizes)
     },
     ready: () => {
-      cluster.lead(ended => void sweepWhileLeading(cluster, catalog, ended))
       setTimeout(() => parser.warm(), PARSER_WARM_MS).unref()
     },
     quiet: async () => {},
@@ -211,7 +232,8 @@ async function stop(node: Node): Promise<true> {
   return true
 }
 
-function runnersOf({ cluster, opened: { catalog } }: Node): ReturnType<Store['runners']> {
+function runnersOf({ cluster, opened, leader }: Node): ReturnType<Store['runners']> {
+  const catalog = leader.fencedCatalog(opened.catalog)
   const refuse = async () => {
     throw new Unavailable('not wired', 'not wired')
   }
@@ -286,8 +308,18 @@ function makeEngine(
   })
 }
 
+/** What one node does for all, beside jobs. */
+async function leads({ cluster, opened: { catalog }, leader }: Node, led: AbortSignal): Promise<void> {
+  inform('this node leads: it runs the jobs of the cluster')
+  const processes = () => cluster.keeper.nodes.processes()
+  await Promise.all([
+    sweepTables(cluster, catalog, led),
+    endImportsOfNodes(leader.fencedCatalog(catalog), processes, led),
+  ])
+}
+
 /** Brings the tables of servers that were down up to date, until the signal. */
-async function sweepWhileLeading({ tables }: Cluster, catalog: Catalog, ended: AbortSignal): Promise<void> {
+async function sweepTables({ tables }: Cluster, catalog: Catalog, ended: AbortSignal): Promise<void> {
   while (!ended.aborted) {
     const pools = new Map(catalog.pools().map(pool => [pool.id, catalog.read.currentSchema(pool)]))
     for (const line of await tables.sweep(pools)) inform(line)

@@ -52,6 +52,7 @@ export async function openLocalStore(
     ...start,
     onPoolDeleted: pool => listener.poolDeleted(pool),
     onPoolModified: pool => listener.poolModified(pool),
+    onJobCreated: job => listener.jobCreated(job),
   })
   const { opened, catalog, index, parse, pools, log, received, metrics } = stages
   const { commit } = log
@@ -98,7 +99,11 @@ export async function openLocalStore(
     sizeOf: ({ number }) => pools.sizeOf(number),
     state: () => stateOf(stages, config.dataDir),
     runners: deps => runnersOf(start, stages, engine, deps),
-    beforeJobs: async () => reserveAgain(stages),
+    leaderCatalog: catalog,
+    lead: act => {
+      reserveAgain(stages)
+      act()
+    },
     queues: () => queuesOf(stages),
     watch: activity => watch(start, stages, activity),
     ready: () => {

@@ -58,6 +58,7 @@ export async function openServer(
   checkInstalled(['apache-arrow', 'parquet-wasm', 'temporal-polyfill', 'zstddec/stream'])
   await nicePool(QUERY_NICE)
   let ingest: ReturnType<typeof wireIngest> | undefined
+  let jobs: Jobs | undefined
   const activity = new Activity()
   const store = await openStore({
     poolDeleted: pool => {
@@ -65,6 +66,7 @@ export async function openServer(
       activity.forget(pool.id)
     },
     poolModified: pool => ingest?.modified(pool),
+    jobCreated: job => jobs?.created(job),
   })
   const { opened, received, rows } = store
   const { catalog } = opened
@@ -75,12 +77,12 @@ export async function openServer(
   const applicationNameOf = (id: string) => applicationName(catalog, id)
   const sessions = new Sessions({ tokens, applicationName: applicationNameOf, publicUrl: () => publicUrl })
   let api: Api | undefined
-  const jobs = makeJobs(start, store, ingest.cutOver, () => api)
-  await store.beforeJobs()
+  const allJobs = makeJobs(start, store, ingest.cutOver, () => api)
+  jobs = allJobs
   await endImports({ catalog })
-  jobs.start() // before a request can create one
+  store.lead(led => allJobs.start(led)) // before a request can create one
   const tracing = await tracingOf(start, store.metrics)
-  const server: Server = { store, jobs, exportThread: new ExportClient(), tracing }
+  const server: Server = { store, jobs: allJobs, exportThread: new ExportClient(), tracing }
   const state = { stopping: false }
   const health = () => (state.stopping ? stoppingHealth() : store.health())
   const listening = await listen(start, server, { ingest, health, activity, tokens, sessions, webhookUrl })
@@ -134,7 +136,7 @@ function makeJobs(
   const runners = {
     ...store.runners({ cutOver }),
     IMPORT: importRunner({ catalog }),
-    REPLAY_REJECTED: replayRunner({ catalog, reading: store.reading, port }),
+    REPLAY_REJECTED: replayRunner({ catalog: store.leaderCatalog, reading: store.reading, port }),
   }
   return new Jobs({ memory: catalog.read, runners, onFatal })
 }

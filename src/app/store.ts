@@ -5,7 +5,8 @@
 import type { ApiDeps, Health } from '../api/api-types.ts'
 import type { StateOfServer } from '../api/graphql/parents.ts'
 import type { tailRoute } from '../api/tail-route.ts'
-import type { Pool } from '../catalog/documents/model.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Job, Pool } from '../catalog/documents/model.ts'
 import type { OpenedCatalog } from '../catalog/open-catalog.ts'
 import type { Activity } from '../database/activity.ts'
 import type { Metrics } from '../database/metrics.ts'
@@ -26,6 +27,7 @@ export type Queue = readonly [name: string, depth: number, limit: number]
 export interface StoreListener {
   poolDeleted(pool: Pool): void
   poolModified(pool: Pool): void
+  jobCreated(job: Job): void
 }
 
 /** Rows on their way in. */
@@ -75,8 +77,13 @@ export interface Store {
   /** What `serverStatus` tells of the store. */
   state(): Promise<StoreState>
   runners(deps: RunnerDeps): Readonly<Record<'ADD_COLUMN' | 'UPDATE_RECORDS' | 'DELETE_RECORDS', JobRunner>>
-  /** Jobs of an earlier process are taken up again, before a request can create one. */
-  beforeJobs(): Promise<void>
+  /** The catalog for what only one process does, such as jobs: elsewhere its changes are refused. */
+  readonly leaderCatalog: Pick<Catalog, 'change' | 'pool' | 'read'>
+  /**
+   * Calls `act` when this process is the one that runs jobs: at once, or each time that this node of
+   * a cluster leads, until the signal.
+   */
+  lead(act: (ended?: AbortSignal) => void): void
   queues(): readonly Queue[]
   /** Registers the gauges of the store. */
   watch(activity: Activity): void

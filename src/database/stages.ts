@@ -7,7 +7,7 @@
  */
 
 import type { Catalog } from '../catalog/catalog.ts'
-import { type Pool, schemaVersionOf } from '../catalog/documents/model.ts'
+import { type Job, type Pool, schemaVersionOf } from '../catalog/documents/model.ts'
 import { type CatalogOptions, type OpenedCatalog, openCatalog } from '../catalog/open-catalog.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
 import { NEW_INDEX } from '../index/index-types.ts'
@@ -32,6 +32,7 @@ interface OpenStagesOptions extends StartOptions {
   readonly onPoolDeleted?: (pool: Pool) => void
   /** The same for a pool that was changed. */
   readonly onPoolModified?: (pool: Pool) => void
+  readonly onJobCreated?: (job: Job) => void
 }
 
 /** Opens all stages over their threads and replays the log. Rejects with CannotRun or Damaged. */
@@ -41,7 +42,9 @@ export async function openStages(threads: StartedThreads, options: OpenStagesOpt
   const parse = startParseWorkers(kernel, batchBuffers)
   closers.push(() => parse.stop())
   let pools: Pools | undefined
+  const { onJobCreated = () => {} } = options
   const { opened, index } = await openMetadata(threads, options, {
+    onJobCreated,
     onPoolDeleted: pool => {
       options.onPoolDeleted?.(pool)
       pools?.drop(pool)
@@ -87,7 +90,7 @@ export async function openStages(threads: StartedThreads, options: OpenStagesOpt
 export async function openMetadata(
   { store, index }: Pick<StartedThreads, 'store' | 'index'>,
   { paths, config }: Pick<StartOptions, 'paths' | 'config'>,
-  listeners: Pick<CatalogOptions, 'onPoolDeleted' | 'onPoolModified'> = {},
+  listeners: Pick<CatalogOptions, 'onPoolDeleted' | 'onPoolModified' | 'onJobCreated'> = {},
 ): Promise<{ readonly opened: OpenedCatalog; readonly index: OpenedIndex }> {
   const { clientId, clientSecret } = config
   const admin = clientId === '' ? {} : { clientId, clientSecret }

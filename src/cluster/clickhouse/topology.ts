@@ -3,6 +3,7 @@
  * they can do.
  */
 import { type ClickHouseAddress, ClickHouseError, ClickHouseHttp } from '../../query/clickhouse/http.ts'
+import { monotonicMs } from '../../util/clock.ts'
 import { CannotRun, Unavailable } from '../../util/errors.ts'
 import { warn } from '../../util/say.ts'
 import { quoteClickHouseText } from '../../util/sql.ts'
@@ -16,6 +17,9 @@ const ANSWER_BYTES_MAX = 1_048_576
 const ANSWER_MS_MAX = 3_000
 /** A server that returns is used again after so long, and one that went is left alone. */
 const LOOK_MS = 10_000
+/** A start waits so long for servers that do not answer, and asks them again after RETRY_MS. */
+const START_MS_MAX = 30_000
+const RETRY_MS = 500
 
 export interface Replica {
   readonly http: ClickHouseHttp
@@ -63,7 +67,7 @@ export async function watchTopology(
   cluster: string,
 ): Promise<TopologyWatch> {
   const servers = addresses.map(address => ({ address, http: new ClickHouseHttp(address) }))
-  let topology = await topologyOf(servers, cluster)
+  let topology = await firstTopology(servers, cluster)
   let said = ''
   const read = async () => {
     try {
@@ -98,6 +102,17 @@ export async function watchTopology(
       for (const { http } of servers) http.close()
     },
   }
+}
+
+/** Servers that all start at the same time answer after a while. */
+async function firstTopology(servers: readonly Server[], cluster: string): Promise<Topology> {
+  for (const endMs = monotonicMs() + START_MS_MAX; ; )
+    try {
+      return await topologyOf(servers, cluster)
+    } catch (error) {
+      if (!(error instanceof Unavailable) || monotonicMs() > endMs) throw error
+      await new Promise(resolve => setTimeout(resolve, RETRY_MS))
+    }
 }
 
 /**
