@@ -11,8 +11,8 @@
 import { benchEvents, eventId } from './events.ts'
 
 /**
- * `array`: one JSON array; `lines`: an object a line (ClickHouse); `payload`: the same, each with its
- * own text in a property more.
+ * `array`: one JSON array; `lines`: an object a line (ClickHouse); `payload`: the same, each with
+ * its own text in a property more.
  */
 export type BodyForm = 'array' | 'lines' | 'payload'
 

@@ -334,7 +334,7 @@ function tableOf(catalog: Catalog, pool: number): string {
   return found.id
 }
 
-/** Rows into the cluster. Each part of a batch has its own promise: pools do not wait for others. */
+/** Rows into the cluster. Each part of a batch has its own promise: no pool waits for others. */
 function rowsOf({ inserts, versions, keeper }: Cluster, catalog: Catalog): RowStore {
   const insert = async ({ pool: number, kind, version, batch, requests }: CommitPart): Promise<void> => {
     const [pool, schema] = [catalog.poolByNumber(number), catalog.schema(number, version)]

@@ -64,11 +64,8 @@ export async function openLocalStore(
     logState = state
   }
   const health = { catalogRefusal: () => catalog.refusal(), poolsFailing: () => pools.flusher.failing }
-  const pins = {
-    makeVisible: (pool: number) => pools.makeVisible(pool),
-    snapshot: (pool: number) => pools.manifest.snapshot(pool),
-  }
   return {
+    ...rowsOut(start, stages, engine),
     opened,
     metrics,
     parse,
@@ -76,14 +73,7 @@ export async function openLocalStore(
     engine,
     backups,
     rows: commitToLog({ catalog, commit, append: pools.append.bind(pools) }),
-    reading: { ...pins, engine, onQuery: metrics.query },
     temporaryFolder: paths.temporary,
-    exports: exportThread =>
-      segmentExports({ ...pins, engine, exportThread, temporaryFolder: paths.temporary }),
-    tail: {
-      isFlushed: pool => pools.flusher.isFlushed(pool),
-      flushedSequence: pool => pools.manifest.flushedSequence(pool),
-    },
     adminFile: paths.admin,
     notes: [
       `${kernelNote(start.kernel, config.kernel)}, durability ${config.durability}`,
@@ -96,7 +86,6 @@ export async function openLocalStore(
     onRoom: room => {
       pools.flusher.onRoom = room
     },
-    sizeOf: ({ number }) => pools.sizeOf(number),
     state: () => stateOf(stages, config.dataDir),
     runners: deps => runnersOf(start, stages, engine, deps),
     leaderCatalog: catalog,
@@ -114,6 +103,27 @@ export async function openLocalStore(
       await Promise.all([pools.compaction.stop(), backups.stop()])
     },
     stop: msMax => stop(stages, engine, msMax),
+  }
+}
+
+function rowsOut(
+  { paths }: ServerStart,
+  { pools, metrics }: Stages,
+  engine: EngineClient,
+): Pick<Store, 'reading' | 'exports' | 'tail' | 'sizeOf'> {
+  const pins = {
+    makeVisible: (pool: number) => pools.makeVisible(pool),
+    snapshot: (pool: number) => pools.manifest.snapshot(pool),
+  }
+  return {
+    reading: { ...pins, engine, onQuery: metrics.query },
+    exports: exportThread =>
+      segmentExports({ ...pins, engine, exportThread, temporaryFolder: paths.temporary }),
+    tail: {
+      isFlushed: pool => pools.flusher.isFlushed(pool),
+      flushedSequence: pool => pools.manifest.flushedSequence(pool),
+    },
+    sizeOf: ({ number }) => pools.sizeOf(number),
   }
 }
 

@@ -77,11 +77,11 @@ export interface Store {
   /** What `serverStatus` tells of the store. */
   state(): Promise<StoreState>
   runners(deps: RunnerDeps): Readonly<Record<'ADD_COLUMN' | 'UPDATE_RECORDS' | 'DELETE_RECORDS', JobRunner>>
-  /** The catalog for what only one process does, such as jobs: elsewhere its changes are refused. */
+  /** The catalog for what one process does for all, such as jobs. Others' changes are refused. */
   readonly leaderCatalog: Pick<Catalog, 'change' | 'pool' | 'read'>
   /**
-   * Calls `act` when this process is the one that runs jobs: at once, or each time that this node of
-   * a cluster leads, until the signal.
+   * Calls `act` when this process is the one that runs jobs: at once, or each time that this node
+   * of a cluster leads, until the signal.
    */
   lead(act: (ended?: AbortSignal) => void): void
   queues(): readonly Queue[]

@@ -50,8 +50,8 @@ export class Jobs {
   }
 
   /**
-   * @param led of a cluster: this node leads until then. It may lead again later. Absent where there
-   * is no other node
+   * @param led of a cluster: this node leads until then. It may lead again later. Absent where
+   * there is no other node
    */
   start(led?: AbortSignal): void {
     const unfinished = this.#deps.memory.jobs.all().filter(isUnfinished)

@@ -137,8 +137,8 @@ export interface DataSource extends Common {
   /** Sealed on disk. Absent in the documents of earlier versions, and for kinds but WEBHOOK. */
   readonly sender?: SenderSettings | null
   /**
-   * Until then, in ms since 1970, its sender may hand over a secret to any node of a cluster; absent
-   * in a data folder.
+   * Until then, in ms since 1970, its sender may hand over a secret to any node of a cluster.
+   * Absent in a data folder.
    */
   readonly handshakeUntilMs?: number | undefined
   /** Whether rejected events are kept (rejected-pool.ts) or only counted. Absent: KEEP. */

@@ -27,7 +27,7 @@ export interface NodeState {
   readonly version: number
   /** The version of Weir. */
   readonly weir: string
-  /** A random text of the process. It has another session after a lost one, and maybe another slot. */
+  /** A random text of the process, which may have several sessions and slots one after another. */
   readonly process: string
 }
 
