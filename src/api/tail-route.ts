@@ -8,7 +8,7 @@
  *   : a comment                                  every TAIL_HEARTBEAT_MS, while nothing comes
  *
  * Readers that ask the same share a poller, which runs one query at most every TAIL_INTERVAL_MS,
- * and none while nothing new was acknowledged. Without readers there is no poller.
+ * and none while the store knows of nothing new. Without readers there is no poller.
  *
  *   W-9  At most TAIL_READERS_MAX readers, and TAILS_PER_APPLICATION_MAX of one application. A step
  *        has at most TAIL_STEP_BYTES of rows. A reader that has not taken what it got misses the
@@ -20,7 +20,7 @@ import type { Identity } from '../catalog/access/token.ts'
 import type { Pool } from '../catalog/documents/model.ts'
 import { isBadQuery } from '../query/expression/values.ts'
 import type { Selection } from '../query/selection.ts'
-import { type TailDeps, type TailStep, tailStep } from '../query/tail.ts'
+import type { OpenTail, Tail, TailStep } from '../query/tail.ts'
 import { monotonicMs, wallMs } from '../util/clock.ts'
 import { type Refusal, Unavailable } from '../util/errors.ts'
 import { KiB, ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
@@ -52,11 +52,8 @@ const HEADERS = {
 }
 const SELECTION: readonly (keyof Selection)[] = ['columns', 'filters']
 
-interface RouteDeps extends TailDeps, ReaderDeps {
-  /** True where everything that was acknowledged is in the pool's manifest. */
-  isFlushed(pool: number): boolean
-  /** The highest sequence of the pool's manifest. */
-  flushedSequence(pool: number): number
+interface RouteDeps extends ReaderDeps {
+  readonly openTail: OpenTail
 }
 
 /** Why a stream ends. */
@@ -144,7 +141,7 @@ class Poller {
   readonly #gone = new AbortController()
   /** Requests of readers that join: the poller goes on for them. */
   readonly #joining = new Set<ControlRequest>()
-  #sequence: number | undefined
+  #tail: Tail | undefined
   #running: Promise<Refusal | undefined> = Promise.resolve(undefined)
   /** A step that has not begun. It serves all who ask before it begins. */
   #next: Promise<Refusal | undefined> | undefined
@@ -209,10 +206,8 @@ class Poller {
   }
 
   #hasNews(): boolean {
-    const pool = this.#deps.catalog.read.pools.get(this.#poolId)
-    if (pool === undefined) return true // the step says it
-    const { isFlushed, flushedSequence } = this.#deps
-    return !isFlushed(pool.number) || flushedSequence(pool.number) > (this.#sequence ?? 0)
+    const isThere = this.#deps.catalog.read.pools.has(this.#poolId) // else the step says it
+    return !isThere || this.#tail?.hasNews() !== false
   }
 
   /**
@@ -251,28 +246,24 @@ class Poller {
   }
 
   async #step(): Promise<Refusal | undefined> {
-    const { catalog } = this.#deps
+    const { catalog, openTail } = this.#deps
     const asker = this.#asker
     const pool = catalog.read.pools.get(this.#poolId)
     if (pool === undefined) return refuse(404, POOL_DELETED.code, POOL_DELETED.message)
     const access = accessTo(pool, asker, catalog.read)
     if ('forbidden' in access) return refuse(403, 'forbidden', access.forbidden)
-    // Deletes have sequences too, and leave no segment that names them.
-    const flushed = this.#deps.flushedSequence(pool.number)
-    const step = await tailStep(
-      { schema: catalog.read.currentSchema(pool), policy: access.policy },
-      this.#selection,
-      this.#sequence,
-      {
-        applicationId: this.applicationId,
+    this.#tail ??= openTail(pool.number)
+    const step = await this.#tail.step({
+      pool: { schema: catalog.read.currentSchema(pool), policy: access.policy },
+      selection: this.#selection,
+      asker: {
+        fairKey: this.applicationId,
         verify: () => asker.verifyAgain(QUERY_SCOPE),
         gone: this.#gone.signal,
       },
-      wallMs(),
-      this.#deps,
-    )
+      nowMs: wallMs(),
+    })
     if (isBadQuery(step)) return refuse(400, 'bad_parameter', step.badRequest)
-    this.#sequence = Math.max(step.sequence, flushed)
     const { text, sent, missed } = wordsOf(step)
     if (sent + missed > 0) for (const reader of this.#readers) reader.give(text, sent, missed)
     return undefined

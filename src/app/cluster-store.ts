@@ -23,6 +23,7 @@ import { BatchBuffers } from '../parse/batch-buffers.ts'
 import { startParseWorkers } from '../parse/parse-workers.ts'
 import { ClickHouseEngine } from '../query/clickhouse/engine.ts'
 import { clusterExports } from '../query/cluster-exports.ts'
+import { clusterTails } from '../query/cluster-tail.ts'
 import { EngineClient } from '../query/duckdb/engine-client.ts'
 import { must } from '../util/assert.ts'
 import { CannotRun, Unavailable } from '../util/errors.ts'
@@ -145,7 +146,7 @@ function rowsOut({
   engine,
   metrics,
   sizes,
-}: Node): Pick<Store, 'reading' | 'exports' | 'tail' | 'sizeOf'> {
+}: Node): Pick<Store, 'reading' | 'exports' | 'openTail' | 'sizeOf'> {
   return {
     reading: {
       makeVisible: async () => mustBeCurrent(cluster.keeper),
@@ -154,7 +155,7 @@ function rowsOut({
       onQuery: metrics.query,
     },
     exports: exportThread => clusterExports({ engine, exportThread }),
-    tail: { isFlushed: () => false, flushedSequence: () => 0 },
+    openTail: clusterTails({ engine, boundary: () => cluster.versions.boundary() }),
     sizeOf: pool => sizes.of(pool.id),
   }
 }

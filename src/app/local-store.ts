@@ -20,6 +20,7 @@ import type { LogState } from '../log/log-types.ts'
 import { sweepCopies } from '../query/copy-rows.ts'
 import { EngineClient } from '../query/duckdb/engine-client.ts'
 import { segmentExports } from '../query/row-exports.ts'
+import { segmentTails } from '../query/tail.ts'
 import { Backups } from '../tools/backup/backup-client.ts'
 import {
   CLIENT_SECRET_CHARACTERS_MIN,
@@ -110,7 +111,7 @@ function rowsOut(
   { paths }: ServerStart,
   { pools, metrics }: Stages,
   engine: EngineClient,
-): Pick<Store, 'reading' | 'exports' | 'tail' | 'sizeOf'> {
+): Pick<Store, 'reading' | 'exports' | 'openTail' | 'sizeOf'> {
   const pins = {
     makeVisible: (pool: number) => pools.makeVisible(pool),
     snapshot: (pool: number) => pools.manifest.snapshot(pool),
@@ -119,10 +120,12 @@ function rowsOut(
     reading: { ...pins, engine, onQuery: metrics.query },
     exports: exportThread =>
       segmentExports({ ...pins, engine, exportThread, temporaryFolder: paths.temporary }),
-    tail: {
+    openTail: segmentTails({
+      ...pins,
+      engine,
       isFlushed: pool => pools.flusher.isFlushed(pool),
       flushedSequence: pool => pools.manifest.flushedSequence(pool),
-    },
+    }),
     sizeOf: ({ number }) => pools.sizeOf(number),
   }
 }

@@ -186,7 +186,7 @@ async function listen(
     admin: { catalog, verify, backups, adminFile, config, webhookUrl },
     query: { graphql, arrow: table => exportThread.table(table) },
     exported,
-    tail: { ...exported, ...store.tail },
+    tail: { catalog, verify, openTail: store.openTail },
     schema,
     console: config.console === 'on' ? { sessions, folder: CONSOLE_FOLDER } : undefined,
   })

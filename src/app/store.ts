@@ -4,7 +4,6 @@
  */
 import type { ApiDeps, Health } from '../api/api-types.ts'
 import type { StateOfServer } from '../api/graphql/parents.ts'
-import type { tailRoute } from '../api/tail-route.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Job, Pool } from '../catalog/documents/model.ts'
 import type { OpenedCatalog } from '../catalog/open-catalog.ts'
@@ -16,6 +15,7 @@ import type { ExportClient } from '../query/arrow/export-client.ts'
 import type { QuestionDeps } from '../query/ask.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
 import type { RowExports } from '../query/row-exports.ts'
+import type { OpenTail } from '../query/tail.ts'
 import type { Backups } from '../tools/backup/backup-client.ts'
 import type { ReceivedClocks } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
@@ -59,7 +59,7 @@ export interface Store {
   readonly temporaryFolder: string
   /** How rows leave as streams and files, with the thread that makes lines. */
   exports(exportThread: ExportClient): RowExports
-  readonly tail: Pick<Parameters<typeof tailRoute>[0], 'isFlushed' | 'flushedSequence'>
+  readonly openTail: OpenTail
   /** Backups of a running server; a refusal where they are taken otherwise. */
   readonly backups: Pick<Backups, 'begin'> | Refusal
   /** Where the id and secret of the first application are kept; undefined: nowhere but here. */

@@ -1,5 +1,6 @@
 /**
- * The rows of a pool that came since a sequence: one step of a live tail.
+ * The rows of a pool as they come, a step at a time, and the steps of a pool whose rows are in
+ * segments.
  *
  *   W-8  A step sees everything that was acknowledged before it, and one manifest. The next step
  *        begins behind the highest sequence of that manifest: flushes go on in the order of
@@ -9,97 +10,144 @@
  * A row that replaced another one since then stands for both. Merges and jobs keep the sequences of
  * rows, so what they move is not new.
  */
-import { RECEIVED_AT } from '../format/schema.ts'
+import { type PoolSchema, RECEIVED_AT } from '../format/schema.ts'
+import type { QuerySegment } from '../index/index-types.ts'
+import { must } from '../util/assert.ts'
 import { Unavailable } from '../util/errors.ts'
 import { type PinDeps, parseTexts } from './ask.ts'
-import { duckdb } from './duckdb/write-statement.ts'
 import { queryColumns } from './expression/operand.ts'
+import type { Select } from './expression/select.ts'
 import { columnOf, operation } from './expression/typed.ts'
 import { type BadQuery, isBadQuery } from './expression/values.ts'
-import type { Statement } from './plan/plan.ts'
 import type { LimitedPool } from './plan/policy.ts'
 import { prune } from './plan/prune-segments.ts'
-import type { PrintedRows, QueryEngine } from './plan/query-task.ts'
-import { type PlannedSelection, type Selection, writeSelection } from './selection.ts'
+import type { Asker, PrintedRows, QueryEngine } from './plan/query-task.ts'
+import { type PlannedSelection, type Selection, type WrittenSelection, writeSelection } from './selection.ts'
 
 /** Rows of one step, which come twice a second: more than a person reads. */
-const TAIL_ROWS_MAX = 500
+export const TAIL_ROWS_MAX = 500
 /** Where the rows are too long for one answer, a step takes fewer, and at last none. */
 const ROWS_MAX = [TAIL_ROWS_MAX, 10, 1]
 
-export interface TailDeps extends PinDeps {
-  readonly engine: Pick<QueryEngine, 'run' | 'parse'>
-}
-
 export interface TailStep {
-  /** The next step begins behind it. */
-  readonly sequence: number
   readonly columns: readonly string[]
-  /** The oldest first, where the reader sees the time of arrival. */
+  /** The oldest first, where the store knows which they are. */
   readonly rows: PrintedRows
   /** Rows that are not among `rows`. */
   readonly missed: number
 }
 
-interface Asker {
-  readonly applicationId: string
-  readonly verify: () => void
-  readonly gone: AbortSignal
+/** What a step reads. Its readers may see the same. */
+export interface TailQuestion {
+  readonly pool: LimitedPool
+  readonly selection: Selection
+  readonly asker: Asker
+  /** The time of now() in filters. */
+  readonly nowMs: number
 }
 
-/**
- * @param after rows with a higher sequence; undefined at the begin, which answers no rows
- * @param nowMs the time of now() in filters
- */
-export async function tailStep(
-  pool: LimitedPool,
-  selection: Selection,
-  after: number | undefined,
-  asker: Asker,
-  nowMs: number,
-  deps: TailDeps,
-): Promise<TailStep | BadQuery> {
-  const { applicationId, verify, gone } = asker
-  const parse = (texts: readonly string[]) => parseTexts(texts, deps.engine, applicationId)
-  const planned = await writeSelection(pool, selection, parse, nowMs, duckdb)
-  if (isBadQuery(planned)) return planned
-  const { schema } = pool
-  await deps.makeVisible(schema.pool)
-  const pinned = await deps.snapshot(schema.pool)
-  try {
-    const sequence = pinned.segments.reduce((most, { meta }) => Math.max(most, meta.sequenceTo), after ?? 0)
-    const columns = planned.columns.map(({ name }) => name)
-    const segments = prune(schema, planned, pinned.segments).filter(
-      ({ meta }) => meta.sequenceTo > (after ?? sequence),
-    )
-    if (after === undefined || segments.length === 0) return { sequence, columns, rows: [], missed: 0 }
-    const run = (statement: Statement, rowsMax: number) => {
-      const task = { schema, segments, statement, rowsMax, sequenceAfter: after }
-      return deps.engine.run(task, applicationId, verify, gone)
+export interface Tail {
+  /** False where nothing has come since the last step. */
+  hasNews(): boolean
+  /** The rows that came since the last step; none in the first one. Rejects as queries do. */
+  step(question: TailQuestion): Promise<TailStep | BadQuery>
+}
+
+/** A tail of the pool of this number. */
+export type OpenTail = (pool: number) => Tail
+
+export interface SegmentTailDeps extends PinDeps {
+  readonly engine: QueryEngine
+  /** True where everything that was acknowledged is in the pool's manifest. */
+  isFlushed(pool: number): boolean
+  /** The highest sequence of the pool's manifest. */
+  flushedSequence(pool: number): number
+}
+
+export function segmentTails(deps: SegmentTailDeps): OpenTail {
+  return pool => new SegmentTail(pool, deps)
+}
+
+class SegmentTail implements Tail {
+  readonly #pool: number
+  readonly #deps: SegmentTailDeps
+  /** The next step begins behind it. Undefined before the first one. */
+  #sequence: number | undefined
+
+  constructor(pool: number, deps: SegmentTailDeps) {
+    this.#pool = pool
+    this.#deps = deps
+  }
+
+  hasNews(): boolean {
+    const { isFlushed, flushedSequence } = this.#deps
+    return !isFlushed(this.#pool) || flushedSequence(this.#pool) > (this.#sequence ?? 0)
+  }
+
+  async step(question: TailQuestion): Promise<TailStep | BadQuery> {
+    // Deletes have sequences too, and leave no segment that names them.
+    const flushed = this.#deps.flushedSequence(this.#pool)
+    const planned = await planStep(question, this.#deps.engine)
+    if (isBadQuery(planned)) return planned
+    const { schema } = question.pool
+    await this.#deps.makeVisible(schema.pool)
+    const pinned = await this.#deps.snapshot(schema.pool)
+    try {
+      const after = this.#sequence ?? Number.POSITIVE_INFINITY
+      const segments = pinned.segments.filter(({ meta }) => meta.sequenceTo > after)
+      const step = await this.#newest(question, planned, prune(schema, planned, segments))
+      const from = Math.max(this.#sequence ?? 0, flushed)
+      this.#sequence = pinned.segments.reduce((most, { meta }) => Math.max(most, meta.sequenceTo), from)
+      return step
+    } finally {
+      pinned.release()
     }
-    const { rows, rowsMax } = await newestRows(most => run(newestOf(planned, pool, most), most))
+  }
+
+  /** @param segments that have rows since the last step */
+  async #newest(
+    { pool: { schema }, asker }: TailQuestion,
+    planned: WrittenSelection,
+    segments: readonly QuerySegment[],
+  ): Promise<TailStep> {
+    const columns = planned.columns.map(({ name }) => name)
+    const { engine } = this.#deps
+    if (segments.length === 0) return { columns, rows: [], missed: 0 }
+    const run = (select: Select, rowsMax: number) => {
+      const statement = engine.dialect.write({ ...planned, select })
+      const task = { schema, segments, statement, rowsMax, sequenceAfter: must(this.#sequence, 'a begin') }
+      return engine.run(task, asker.fairKey, asker.verify, asker.gone)
+    }
+    const { rows, rowsMax } = await rowsThatFit(most => run(newestOf(planned, schema, most), most))
     const isAll = rows.length < rowsMax
     const count = isAll ? rows.length : Number((await run(countOf(planned), 1)).rows[0]?.[0] ?? 0)
-    return { sequence, columns, rows: rows.toReversed(), missed: Math.max(0, count - rows.length) }
-  } finally {
-    pinned.release()
+    return { columns, rows: rows.toReversed(), missed: Math.max(0, count - rows.length) }
   }
 }
 
+export function planStep(
+  { pool, selection, asker, nowMs }: TailQuestion,
+  engine: Pick<QueryEngine, 'parse' | 'dialect'>,
+): Promise<WrittenSelection | BadQuery> {
+  const parse = (texts: readonly string[]) => parseTexts(texts, engine, asker.fairKey)
+  return writeSelection(pool, selection, parse, nowMs, engine.dialect)
+}
+
 /** The newest rows by received-at; in any order where it is not visible. */
-function newestOf(planned: PlannedSelection, { schema }: LimitedPool, rowsMax: number): Statement {
+function newestOf({ select, visible }: PlannedSelection, schema: PoolSchema, limit: number): Select {
   const received = queryColumns(schema).find(({ name }) => name === RECEIVED_AT)
-  const isVisible = planned.visible?.columns?.includes(RECEIVED_AT) !== false
+  const isVisible = visible?.columns?.includes(RECEIVED_AT) !== false
   const orderBy = received && isVisible ? [{ value: columnOf(received), direction: 'DESC' as const }] : []
-  return duckdb.write({ ...planned, select: { ...planned.select, orderBy, limit: rowsMax } })
+  return { ...select, orderBy, limit }
 }
 
-function countOf(planned: PlannedSelection): Statement {
-  const outputs = [{ name: 'rows', value: operation('count_rows', 'integer', []) }]
-  return duckdb.write({ ...planned, select: { where: planned.select.where, outputs } })
+/** The number of selected rows. */
+export function countOf({ select: { where } }: PlannedSelection): Select {
+  return { where, outputs: [{ name: 'rows', value: operation('count_rows', 'integer', []) }] }
 }
 
-async function newestRows(
+/** @param run answers at most so many rows */
+export async function rowsThatFit(
   run: (rowsMax: number) => Promise<{ readonly rows: PrintedRows }>,
 ): Promise<{ readonly rows: PrintedRows; readonly rowsMax: number }> {
   for (const rowsMax of ROWS_MAX)

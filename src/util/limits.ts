@@ -478,6 +478,11 @@ export const EXPORT_COPY_MS_MAX = 120_000
 /** Bytes of a file that go to standard output, or to a socket, at once. */
 export const EXPORT_PIECE_BYTES = 1 * MiB
 
+// ── a cluster ───────────────────────────────────────────────────────────────────────────────────
+
+/** A request waits for no longer for its INSERT: its client has its own limit. */
+export const INSERT_MS_MAX = 15_000
+
 // ── backup ──────────────────────────────────────────────────────────────────────────────────────
 
 /** Bytes copied at once. The thread hears of a stop between two chunks. */

@@ -165,8 +165,7 @@ test('a tail that its first step fails', async () => {
   const deps = {
     catalog: fake.catalog,
     verify: async () => caller,
-    isFlushed: () => true,
-    flushedSequence: failing,
+    openTail: failing,
   } as unknown as Parameters<typeof tailRoute>[0]
   const api = await start(fake, {}, { routes: [tailRoute(deps)] })
   await expectNamed(api, '/v1/pools/open/tail', 'tail', { method: 'GET' })

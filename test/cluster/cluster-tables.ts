@@ -93,7 +93,7 @@ export class ClusterTables {
       }
     const query = `INSERT INTO ${table} FORMAT RowBinary`
     if (parts.length > 0) await this.#http.run(Buffer.concat(parts), { query }, 1e6)
-    return { table, isLive: '_deleted = 0' }
+    return { table, isLive: '_deleted = 0', key: ['_row'] }
   }
 
   async #rowsOf({ file }: QuerySegment, columns: ReturnType<typeof queryColumns>) {

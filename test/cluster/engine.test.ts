@@ -24,7 +24,7 @@ const parser: Pick<QueryEngine, 'parse' | 'parseStatement'> = {
   parse: async () => ({ badRequest: 'no text' }),
   parseStatement: async () => ({ badRequest: 'no text' }),
 }
-const TABLE = { table: 'numbers_table', isLive: '_deleted = 0' }
+const TABLE = { table: 'numbers_table', isLive: '_deleted = 0', key: ['n'] }
 const engines: ClickHouseEngine[] = []
 afterAll(async () => {
   for (const engine of engines) await engine.stop()
@@ -127,7 +127,7 @@ describe.skipIf(why !== undefined)('against ClickHouse', () => {
 
   test('shards group their rows, and joins read them', async () => {
     const ofShards = (select: string) => `remote('localhost,127.0.0.1', view(${select}))`
-    const table = { table: 'default.numbers_table', isLive: '_deleted = 0', ofShards }
+    const table = { table: 'default.numbers_table', isLive: '_deleted = 0', key: ['n'], ofShards }
     const shards = engineAt(clickHouse.url, {}, table)
     const count = await shards.run(taskOf('SELECT toInt64(count()) FROM rows AS r WHERE r.n >= 50000'), 'APP')
     expect(count.rows).toEqual([['100000']])

@@ -302,7 +302,7 @@ const plain = schemaOf([
 const ROWS = 200_000
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void
-const MANY: PoolTable = { table: 'many', isLive: '_deleted = 0' }
+const MANY: PoolTable = { table: 'many', isLive: '_deleted = 0', key: ['n'] }
 
 describe.skipIf(why !== undefined)('of many rows', () => {
   let engine: ClickHouseEngine
@@ -371,7 +371,12 @@ describe.skipIf(why !== undefined)('of many rows', () => {
 
   test('shards give their rows', async () => {
     const ofShards = (select: string) => `remote('localhost,127.0.0.1', view(${select}))`
-    const shards = await clusterEngine({ table: 'default.many', isLive: '_deleted = 0', ofShards })
+    const shards = await clusterEngine({
+      table: 'default.many',
+      isLive: '_deleted = 0',
+      key: ['n'],
+      ofShards,
+    })
     const twice = clusterExports({ engine: shards, exportThread })
     const filters = '[{"column":"n","operator":"LESS_THAN","value":"4"}]'
     const rows = await selected(shards, { columns: ['n'], filters }, null, ASKER, plain)

@@ -10,16 +10,16 @@
 import type { PoolSchema, RequestKind } from '../../format/schema.ts'
 import { PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
 import { ClickHouseError } from '../../query/clickhouse/http.ts'
+import { VERSION } from '../../query/clickhouse/rows.ts'
 import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
+import { INSERT_MS_MAX } from '../../util/limits.ts'
 import { quoteClickHouseName } from '../../util/sql.ts'
 import { type BlockEntry, nativeBlocks } from './native-block.ts'
-import { DELETED, VERSION } from './table.ts'
+import { DELETED } from './table.ts'
 import type { Replica, Topology } from './topology.ts'
 
-/** A request waits for no longer: its client has its own limit. */
-const INSERT_MS_MAX = 15_000
 /** Waits between tries: a replica that became read-only is one again when its session is. */
 const RETRY_MS = 200
 const ANSWER_BYTES_MAX = 65_536

@@ -22,8 +22,9 @@ import {
   WIDTH_OF_KIND,
 } from '../../format/batch-layout.ts'
 import { PAYLOAD, type PoolSchema, RECEIVED_AT, type RequestKind } from '../../format/schema.ts'
+import { VERSION } from '../../query/clickhouse/rows.ts'
 import { crc32 } from '../../util/crc32.ts'
-import { DELETED, isNullable, type ServerFeatures, tableType, VERSION } from './table.ts'
+import { DELETED, isNullable, type ServerFeatures, tableType } from './table.ts'
 
 /** The rows of one batch, and the requests that they came in (store/flush/memtable.ts). */
 export interface BlockEntry {

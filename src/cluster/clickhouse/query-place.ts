@@ -8,7 +8,7 @@ import type { PoolTable } from '../../query/clickhouse/rows.ts'
 import { must } from '../../util/assert.ts'
 import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
 import { syncedReplicas } from './synced-replicas.ts'
-import { DELETED } from './table.ts'
+import { DELETED, sortedBy } from './table.ts'
 import type { Replica, Topology } from './topology.ts'
 
 /** A pool that a question reads. */
@@ -36,6 +36,7 @@ export async function queryPlace(
     ({ table, schema }): PoolTable => ({
       table: `${quoteClickHouseName(database)}.${quoteClickHouseName(table)}`,
       isLive: schema.key === null ? '' : `${DELETED} = 0`,
+      key: schema.key === null ? [] : sortedBy(schema),
       ...ofShards,
     }),
   )

@@ -17,11 +17,10 @@ import {
   type PoolSchema,
   RECEIVED_AT,
 } from '../../format/schema.ts'
+import { VERSION } from '../../query/clickhouse/rows.ts'
 import { assert, must } from '../../util/assert.ts'
 import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
 
-/** Rises with each row of a cluster: the later of two rows of a key has the higher one. */
-export const VERSION = '_version'
 /** 1 in a row that says that the record is deleted. */
 export const DELETED = '_deleted'
 
@@ -49,7 +48,7 @@ export function isNullable({ columns }: PoolSchema, index: number): boolean {
 }
 
 /** The columns by which the rows of a table are sorted, as names. */
-function sortedBy({ columns, key, timestamp }: PoolSchema): string[] {
+export function sortedBy({ columns, key, timestamp }: PoolSchema): string[] {
   const nameOf = (index: number) =>
     index === KEY_RECEIVED_AT ? RECEIVED_AT : must(columns[index], 'a column of the key').name
   return key === null ? [nameOf(timestamp)] : key.columns.map(nameOf)
@@ -79,6 +78,8 @@ export function createTable(
     [VERSION, 'UInt64'],
     ...(schema.key === null ? [] : [[DELETED, 'UInt8']]),
   ].map(([column, type]) => `${quoteClickHouseName(column!)} ${type}`)
+  // A tail asks for the newest versions.
+  const index = features.hasTimes ? [`INDEX ${VERSION}_range ${VERSION} TYPE minmax GRANULARITY 1`] : []
   const family = schema.key === null ? 'MergeTree' : 'ReplacingMergeTree'
   const parameters = [
     ...(path === undefined
@@ -88,5 +89,5 @@ export function createTable(
   ]
   const engine = `${path === undefined ? '' : 'Replicated'}${family}(${parameters.join(', ')})`
   const order = sortedBy(schema).map(quoteClickHouseName).join(', ')
-  return `CREATE TABLE IF NOT EXISTS ${quoteClickHouseName(name)} (${columns.join(', ')}) ENGINE = ${engine} ORDER BY (${order})${isDurable && features.hasTimes ? DURABLE : ''}`
+  return `CREATE TABLE IF NOT EXISTS ${quoteClickHouseName(name)} (${[...columns, ...index].join(', ')}) ENGINE = ${engine} ORDER BY (${order})${isDurable && features.hasTimes ? DURABLE : ''}`
 }

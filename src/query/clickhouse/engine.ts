@@ -56,7 +56,7 @@ interface Written {
   readonly values: Readonly<Record<string, string>>
 }
 
-export type StreamTask = Pick<QueryTask, 'schema' | 'segments' | 'others' | 'statement'>
+export type StreamTask = Pick<QueryTask, 'schema' | 'segments' | 'others' | 'statement' | 'versions'>
 
 interface Waiting {
   readonly sinceMs: number
@@ -261,7 +261,10 @@ export class ClickHouseEngine implements QueryEngine {
   async #written({ statement, ...task }: StreamTask, format: string, signal: AbortSignal): Promise<Written> {
     const pools = [task, ...(task.others ?? [])]
     const { http, tables } = await this.#options.placeOf(pools, signal)
-    const read = pools.map((rows, index) => ({ rows, table: must(tables[index], 'the table of a pool') }))
+    const read = pools.map((rows, index) => {
+      const versions = index === 0 ? task.versions : undefined
+      return { rows, table: must(tables[index], 'the table of a pool'), versions }
+    })
     const sql = `${withRows(read, statement)} FORMAT ${format}`
     return { http, sql, values: parametersOf(statement.bounds) }
   }

@@ -10,7 +10,12 @@ import { must } from '../../util/assert.ts'
 import { quoteClickHouseName } from '../../util/sql.ts'
 import { queryColumns } from '../expression/operand.ts'
 import type { Restriction, Statement } from '../plan/plan.ts'
-import type { PoolRows } from '../plan/query-task.ts'
+import type { PoolRows, Versions } from '../plan/query-task.ts'
+
+/** Rises with each row of a cluster: the later of two rows of a key has the higher one. */
+export const VERSION = '_version'
+/** The same as INT64, of the rows of a task with versions. */
+export const READ_VERSION = '_service_version'
 
 /** The table of a pool, where one query reads it. */
 export interface PoolTable {
@@ -18,6 +23,8 @@ export interface PoolTable {
   readonly table: string
   /** What leaves deleted rows out, after FINAL those that were replaced; '' where no row is. */
   readonly isLive: string
+  /** The columns of the key by which a row replaces another one. */
+  readonly key: readonly string[]
   /** A SELECT over each shard's table as one table. Absent where there is one shard. */
   readonly ofShards?: (select: string) => string
 }
@@ -28,12 +35,19 @@ export interface PoolTable {
  */
 const ROWS = /`(?:[^`\\]|\\.)*`?|'(?:[^'\\]|\\.)*'?|\brows(?:_(\d{1,2}))?\b/gs
 
+export interface ReadPool {
+  readonly rows: PoolRows
+  readonly table: PoolTable
+  /** Absent for all rows. */
+  readonly versions?: Versions | undefined
+}
+
 /**
  * The whole statement, with a table in the place of each name. The only table of a statement stands
  * there as it is, so that shards group their rows; else its rows come from the shards.
  */
 export function withRows(
-  pools: readonly { readonly rows: PoolRows; readonly table: PoolTable }[],
+  pools: readonly ReadPool[],
   { sql, commons, restriction, otherRestrictions = [] }: Statement,
 ): string {
   const whole = commons === undefined ? sql : `WITH ${commons} ${sql}`
@@ -41,8 +55,9 @@ export function withRows(
   return whole.replaceAll(ROWS, (name, other: string | undefined) => {
     if (!name.startsWith('rows')) return name
     const index = Number(other ?? 0)
-    const { rows, table } = must(pools[index], 'the table of a pool')
-    const select = visibleRows(rows, table, index === 0 ? restriction : otherRestrictions[index - 1])
+    const pool = must(pools[index], 'the table of a pool')
+    const { table } = pool
+    const select = visibleRows(pool, index === 0 ? restriction : otherRestrictions[index - 1])
     if (table.ofShards === undefined) return `(${select})`
     const all = table.ofShards(select)
     return isOnly ? all : `(SELECT * FROM ${all})`
@@ -50,15 +65,34 @@ export function withRows(
 }
 
 function visibleRows(
-  { schema }: PoolRows,
-  { table, isLive }: PoolTable,
+  { rows: { schema }, table, versions }: ReadPool,
   { columns = null, where = '' }: Partial<Restriction> = {},
 ): string {
   const names = columns ?? queryColumns(schema).map(({ name }) => name)
+  const read = [
+    ...names.map(quoteClickHouseName),
+    ...(versions === undefined ? [] : [`reinterpretAsInt64(${VERSION}) AS ${READ_VERSION}`]),
+  ]
   // Without a column, rows can still be counted.
-  const list = names.length === 0 ? '1 AS _service_none' : names.map(quoteClickHouseName).join(', ')
-  const conditions = [isLive, where].filter(each => each !== '')
-  const from = `${table} AS r${isLive === '' ? '' : ' FINAL'}`
+  const list = read.length === 0 ? '1 AS _service_none' : read.join(', ')
+  const { isLive } = table
+  const below = versions !== undefined && 'to' in versions ? `${VERSION} < ${versions.to}` : ''
+  const conditions = [isLive, below, where].filter(each => each !== '')
+  const all = isLive === '' ? `${table.table} AS r` : `${table.table} AS r FINAL`
+  const from = versions === undefined ? all : `(${rowsOfVersions(table, versions)}) AS r`
   const barrier = where === '' ? '' : ` LIMIT ${2n ** 63n - 1n}`
   return `SELECT ${list} FROM ${from}${conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`}${barrier}`
+}
+
+/**
+ * The last row of each key, of those in a range of versions or of a list. FINAL would read the
+ * whole table for them. A job gives a row that it changes or deletes the version that it had.
+ */
+function rowsOfVersions({ table, isLive, key }: PoolTable, versions: Versions): string {
+  const isList = 'of' in versions
+  const condition = isList ? `IN (${versions.of.join(', ')})` : `>= ${versions.from}`
+  const all = `SELECT * FROM ${table} WHERE ${VERSION} ${condition}`
+  if (isLive === '') return all
+  const by = isList ? VERSION : key.map(quoteClickHouseName).join(', ')
+  return `${all} ORDER BY ${VERSION} DESC, ${isLive} LIMIT 1 BY ${by}`
 }

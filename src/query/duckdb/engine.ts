@@ -114,6 +114,7 @@ export class Engine {
    * `query_disk`, `too_much_work`, `too_many_rows`, `answer_too_large`) or SegmentDamaged.
    */
   async run(task: QueryTask): Promise<QueryDone> {
+    assert(task.versions === undefined, 'rows of segments have no versions of a cluster')
     const began = monotonicMs()
     const propeller = task.propeller ?? LARGEST_PROPELLER
     const running = await this.#begin(task.id, propeller)

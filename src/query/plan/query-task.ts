@@ -50,11 +50,16 @@ export interface RowRange {
   readonly to: number
 }
 
+/** Versions of a cluster: from `from` to before `to`, or those of a list. */
+export type Versions = { readonly from: bigint; readonly to?: bigint } | { readonly of: readonly bigint[] }
+
 export interface QueryTask extends PoolRows {
   /** The task has one segment, and reads these rows of it; absent for all rows. */
   readonly rowRange?: RowRange | undefined
   /** Only rows with a higher sequence are read, of the task's own pool; absent for all rows. */
   readonly sequenceAfter?: number
+  /** Of a cluster: the rows of these versions alone, of the task's own pool. */
+  readonly versions?: Versions | undefined
   /** Further pools: `rows_1`, `rows_2` and so on of the statement. */
   readonly others?: readonly PoolRows[]
   readonly statement: Statement
