@@ -18,11 +18,13 @@ import { must } from '../util/assert.ts'
 import { ReceivedClocks } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
 import { startThread } from '../util/thread-kit.ts'
+import type { InsertOptions } from './clickhouse/insert-rows.ts'
 import { PoolTables } from './clickhouse/pool-tables.ts'
 import { type QueriedPool, queryPlace } from './clickhouse/query-place.ts'
 import { type Topology, watchTopology } from './clickhouse/topology.ts'
 import { type InsertCalls, sent } from './insert-thread.ts'
 import { Inserts, type InsertTask } from './inserts.ts'
+import { JobVersions } from './job-versions.ts'
 import { type KeeperStore, type KeeperStoreOptions, openKeeperStore } from './keeper/keeper-store.ts'
 import { Leader } from './keeper/leader.ts'
 import { Versions } from './keeper/versions.ts'
@@ -64,10 +66,12 @@ export async function openCluster(options: ClusterOptions) {
     await versions.open()
     const thread = startThread<InsertCalls>({ name: 'insert', data: undefined, onCrash: options.onFatal })
     let leader: Leader | undefined
+    const jobs = new JobVersions()
     const inserts = new Inserts({
       versions: rows => versions.take(rows),
       insert: task => thread.call('insert', insertOf(task, topology(), options.quorum)),
       isCurrent: () => keeper.isCurrent(),
+      jobVersion: table => jobs.of(table),
       onDone: options.onDone,
       onInsert: options.onInsert,
     })
@@ -77,10 +81,16 @@ export async function openCluster(options: ClusterOptions) {
       tables,
       versions,
       inserts,
+      /** How statements of jobs insert, with the servers as they are now. */
+      jobOptions: (): InsertOptions => ({
+        topology: topology(),
+        quorum: quorumsOf(topology(), options.quorum),
+        settings: {},
+      }),
       received: new ReceivedClocks(keeper.nodes.clock),
       /** The servers in a line. */
       describe: () => describe(topology()),
-      store: withTables(keeper, tables),
+      store: withTables(keeper, tables, jobs),
       /** As queryPlace. Rejects with Unavailable where this node is not current. */
       async placeOf(pools: readonly QueriedPool[], gone?: AbortSignal): Promise<QueryPlace> {
         mustBeCurrent(keeper)
@@ -120,14 +130,14 @@ function insertOf({ table, kind, schema, entries }: InsertTask, topology: Topolo
   return {
     rows: { table, kind, schema: kind === 'delete' ? deleteSchema(schema) : schema, entries },
     topology: sent(topology),
-    quorum: topology.features.hasTimes
-      ? {
-          by: 'server' as const,
-          replicas: topology.shards.map((_, shard) => quorumOf(topology, shard, quorum)),
-        }
-      : { by: 'sync' as const },
+    quorum: quorumsOf(topology, quorum),
     settings: {},
   }
+}
+
+function quorumsOf(topology: Topology, given: number): InsertOptions['quorum'] {
+  if (!topology.features.hasTimes) return { by: 'sync' }
+  return { by: 'server', replicas: topology.shards.map((_, shard) => quorumOf(topology, shard, given)) }
 }
 
 /**
@@ -141,7 +151,7 @@ function quorumOf({ shards, replicas }: Topology, shard: number, given: number):
 }
 
 /** The catalog, which names no pool or column before the tables have it. */
-function withTables(keeper: KeeperStore, tables: PoolTables): StoreClient {
+function withTables(keeper: KeeperStore, tables: PoolTables, jobs: JobVersions): StoreClient {
   /** The schema versions of pools, by the keys of their documents. */
   const known = new Map(keeper.entries.flatMap(([key, value]) => versionEntry(key, value)))
   return {
@@ -156,10 +166,12 @@ function withTables(keeper: KeeperStore, tables: PoolTables): StoreClient {
     refusal: () => keeper.refusal(),
     stop: () => keeper.stop(),
     follow(take) {
+      jobs.take(keeper.entries)
       keeper.follow(change => {
         for (const key of change.removes) known.delete(key)
         for (const [key, value] of change.puts)
           for (const [pool, version] of versionEntry(key, value)) known.set(pool, version)
+        jobs.take(change.puts)
         take(change)
       })
     },

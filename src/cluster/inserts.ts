@@ -26,6 +26,8 @@ const WAIT_MS_MAX = 2_000
 const INSERT_ROWS_MAX = 500_000
 const INSERT_BYTES_MAX = MEMTABLE_BYTES_MAX / 16
 const REQUEST_WORDS = 4
+/** Jobs that may be made while rows are on their way. */
+const TRIES_MAX = 5
 
 /** Rows of one pool, kind and schema. */
 export interface InsertTask {
@@ -55,6 +57,8 @@ export interface InsertsDeps {
   insert(task: InsertTask): Promise<void>
   /** True while no other node can take this one for dead. */
   isCurrent(): boolean
+  /** The version of the newest job that changes rows of the table; 0n for none. */
+  jobVersion(table: string): bigint
   /** The batch's memory is free. */
   onDone(batch: BatchBuffer): void
   /** An INSERT was answered after so long. */
@@ -124,18 +128,24 @@ export class Inserts {
   ): Promise<void> {
     this.#bytes += batch.byteLength
     try {
-      const entry = { batch, requests, versions: await this.#versionsOf(requests) }
-      const rows = rowsOf(requests)
-      await new Promise<void>((resolve, reject) => {
-        const queue = this.#queueOf(table)
-        queue.waiting.push({ kind, schema, entry, rows, sinceMs: monotonicMs(), resolve, reject })
-        this.#offer(table, queue)
-      })
-      if (!this.#deps.isCurrent())
-        throw new Unavailable(
-          'keeper_lost',
-          'This node lost Keeper meanwhile: the events may be stored. Send the same request again',
-        )
+      for (let tries = 1; ; tries += 1) {
+        const entry = { batch, requests, versions: await this.#versionsOf(requests) }
+        await this.#inserted(table, schema, kind, entry)
+        if (!this.#deps.isCurrent())
+          throw new Unavailable(
+            'keeper_lost',
+            'This node lost Keeper meanwhile: the events may be stored. Send the same request again',
+          )
+        // A job that was made meanwhile may have looked at the key before the row was there, and
+        // what it wrote counts more. With newer versions the rows are later than the job.
+        const overtaken = this.#deps.jobVersion(table)
+        if (schema.key === null || entry.versions.every(version => version > overtaken)) return
+        if (tries === TRIES_MAX)
+          throw new Unavailable(
+            'jobs_meanwhile',
+            'Jobs change records of the Data Pool: the events may be stored. Send the same request again',
+          )
+      }
     } finally {
       this.#bytes -= batch.byteLength
       this.#deps.onDone(batch)
@@ -144,6 +154,15 @@ export class Inserts {
         this.onRoom()
       }
     }
+  }
+
+  async #inserted(table: string, schema: PoolSchema, kind: RequestKind, entry: BlockEntry): Promise<void> {
+    const rows = rowsOf(entry.requests)
+    await new Promise<void>((resolve, reject) => {
+      const queue = this.#queueOf(table)
+      queue.waiting.push({ kind, schema, entry, rows, sinceMs: monotonicMs(), resolve, reject })
+      this.#offer(table, queue)
+    })
   }
 
   /** The version of each request's first row. */

@@ -16,32 +16,32 @@
  *   W-9  One segment of a job is under way, and its changes are one file in data/tmp.
  */
 import { rm } from 'node:fs/promises'
-import type { Catalog } from '../catalog/catalog.ts'
-import { endCancelled, failJob, progressJob, succeedJob } from '../catalog/change/change-job.ts'
+import { failJob, progressJob, succeedJob } from '../catalog/change/change-job.ts'
 import { isRewrite, startRewrite } from '../catalog/change/change-rewrite.ts'
 import type { Job, Pool, RewriteJob } from '../catalog/documents/model.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
-import { parseTexts } from '../query/ask.ts'
-import { type BadQuery, isBadQuery } from '../query/expression/values.ts'
+import { isBadQuery } from '../query/expression/values.ts'
 import { prune } from '../query/plan/prune-segments.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
-import type { Filter } from '../query/plan/where.ts'
-import { type PlannedChanges, planRowChanges } from '../query/plan-row-changes.ts'
+import type { PlannedChanges } from '../query/plan-row-changes.ts'
 import type { Rewrite, RewriteOutcome } from '../store/compaction/compaction-types.ts'
 import { assert, must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
-import { SegmentDamaged, SegmentsDisagree, Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 import { EXPORT_COPY_MS_MAX } from '../util/limits.ts'
 import { rowChangesFile } from '../util/paths.ts'
-import { fail, warn } from '../util/say.ts'
+import { warn } from '../util/say.ts'
 import type { JobRunner } from './run-jobs.ts'
+import {
+  endsHere,
+  JOB_PROGRESS_MS,
+  type JobCatalog,
+  planJob,
+  rejectTyped,
+  triedRunner,
+} from './tried-rewrites.ts'
 
-/** Times in a row that the query process may fail a job, which then FAILED. */
-export const JOB_ENGINE_TRIES_MAX = 5
-/** A job tells how far it is at most this often: each time is a synced change. */
-export const JOB_PROGRESS_MS = 1_000
 /** Rows of a group in a file of row changes. DuckDB holds one in memory, whatever its values. */
 const CHANGES_GROUP_ROWS = 8_192
 
@@ -58,36 +58,23 @@ interface RewrittenPools {
 }
 
 interface RewriteDeps {
-  readonly catalog: Pick<Catalog, 'change' | 'pool' | 'read'>
+  readonly catalog: JobCatalog
   readonly pools: RewrittenPools
-  readonly engine: Pick<QueryEngine, 'run' | 'parse'>
+  readonly engine: Pick<QueryEngine, 'run' | 'parse' | 'dialect'>
   /** data/tmp, absolute. */
   readonly temporaryFolder: string
   readonly onRows: (kind: Job['kind'], rows: number) => void
 }
 
 export function rewriteRunner(deps: RewriteDeps): JobRunner {
-  const failures = new Map<string, number>()
-  return async (job, stopping) => {
-    assert(isRewrite(job), 'the job rewrites rows')
+  const rewrite = triedRunner(deps.catalog, 'a segment', async (job, stopping, onSegment) => {
     const pool = deps.catalog.pool(job.poolId)
-    let progress = 0
-    const onSegment = (reached: number) => {
-      failures.delete(job.id)
-      progress = reached
-    }
-    try {
-      const started = job.status === 'CREATED' ? await start(job, pool, deps) : job
-      if (started.status === 'IN_PROGRESS') await rewriteAll(started, pool, stopping, deps, onSegment)
-    } catch (error) {
-      const reason = reasonToFail(error, failures.get(job.id) ?? 0)
-      if (reason === undefined) {
-        if (isOfEngine(error)) failures.set(job.id, (failures.get(job.id) ?? 0) + 1)
-        throw error
-      }
-      await deps.catalog.change(failJob(job.id, reason, progress))
-    }
-    failures.delete(job.id)
+    const started = job.status === 'CREATED' ? await start(job, pool, deps) : job
+    if (started.status === 'IN_PROGRESS') await rewriteAll(started, pool, stopping, deps, onSegment)
+  })
+  return async (job, stopping) => {
+    const pool = deps.catalog.pool(job.poolId)
+    await rewrite(job, stopping)
     if (pool !== undefined) deps.pools.releaseSegments(pool.number)
   }
 }
@@ -117,8 +104,8 @@ async function rewriteAll(
   const left = pool === undefined ? [] : await reservedSegments(job, work.segmentsBelow, pool, deps)
   let rowsLeft = pool === undefined ? work.rows : rowsOf(left)
   const progress = () => Math.max(0, 1 - rowsLeft / Math.max(work.rows, 1))
-  if (await endsHere(job, progress(), deps)) return
-  const planned = pool === undefined ? undefined : await plan(job, pool, deps)
+  if (await endsHere(job, progress(), catalog)) return
+  const planned = pool === undefined ? undefined : await planJob(job, deps.pools.schemaOf(pool), deps.engine)
   if (pool === undefined || planned === undefined) return
   if (isBadQuery(planned)) {
     await catalog.change(failJob(job.id, planned.badRequest, progress()))
@@ -126,7 +113,7 @@ async function rewriteAll(
   }
   let toldMs = monotonicMs()
   for (const { meta } of left) {
-    if (await endsHere(job, progress(), deps)) return
+    if (await endsHere(job, progress(), catalog)) return
     const refused = await rewriteOne(job, pool, meta.segment, planned, stopping, deps)
     if (refused !== undefined) {
       await catalog.change(failJob(job.id, refused, progress()))
@@ -140,20 +127,6 @@ async function rewriteAll(
   }
   await catalog.change(succeedJob(job.id))
   crashPoint('job.succeeded')
-}
-
-/** Ends a job that was cancelled or whose pool is gone. False where it goes on. */
-async function endsHere(
-  { id, poolId }: RewriteJob,
-  progress: number,
-  { catalog }: RewriteDeps,
-): Promise<boolean> {
-  const now = catalog.read.jobs.get(id)
-  if (now !== undefined && isRewrite(now) && now.isCancelled) await catalog.change(endCancelled(id, progress))
-  else if (catalog.pool(poolId) === undefined)
-    await catalog.change(succeedJob(id)) // which fails it
-  else return now?.status !== 'IN_PROGRESS'
-  return true
 }
 
 function rowsOf(segments: readonly QuerySegment[]): number {
@@ -252,53 +225,6 @@ async function findChanges(
   } finally {
     release()
   }
-}
-
-function plan(
-  job: RewriteJob,
-  pool: Pool,
-  { pools, engine }: RewriteDeps,
-): Promise<PlannedChanges | BadQuery> {
-  const { filters, filterSql, set } = job.input
-  return planRowChanges(
-    pools.schemaOf(pool),
-    { filters: filters as readonly Filter[], filterSql, set },
-    job.beforeSequence,
-    Date.parse(job.createdAt),
-    texts => parseTexts(texts, engine, job.createdBy),
-  )
-}
-
-/**
- * An unexplained error is our fault. It fails the job, not the server, which would start it again.
- */
-function rejectTyped(error: Error): never {
-  if (error.name !== 'Error') throw error
-  fail(`a job cannot read its rows: ${error.stack}`)
-  throw new Unavailable('query_failed', error.message)
-}
-
-const OF_EXPRESSIONS: readonly string[] = [
-  'query_failed',
-  'query_process',
-  'query_memory',
-  'timeout',
-  'too_much_work',
-  'merge_memory',
-]
-
-/** True where the query process failed: an expression may be the cause, and would fail it again. */
-function isOfEngine(error: unknown): error is Unavailable {
-  return error instanceof Unavailable && OF_EXPRESSIONS.includes(error.code)
-}
-
-/** undefined where the job will be tried again. */
-function reasonToFail(error: unknown, failures: number): string | undefined {
-  if (error instanceof SegmentDamaged || error instanceof SegmentsDisagree)
-    return `${error.message}: stop Weir and run "weir verify".`
-  if (isOfEngine(error) && failures + 1 >= JOB_ENGINE_TRIES_MAX)
-    return `The records of a segment could not be read: ${JOB_ENGINE_TRIES_MAX} tries failed, the last one with: ${error.message}.`
-  return undefined
 }
 
 /** The reservations of jobs that an earlier process began: they come before any merge. */

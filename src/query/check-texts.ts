@@ -4,7 +4,7 @@
  * any value.
  */
 import type { PoolSchema } from '../format/schema.ts'
-import { checkPatterns } from './duckdb/write-statement.ts'
+import { checkPatterns, duckdb } from './duckdb/write-statement.ts'
 import type { PoolView } from './expression/operand.ts'
 import type { Typed } from './expression/typed.ts'
 import { type BadQuery, isBadQuery, refusable } from './expression/values.ts'
@@ -57,7 +57,7 @@ export async function checkRowChanges(
   changes: RowChanges,
   parse: ParseTexts,
 ): Promise<BadQuery | undefined> {
-  const planned = await planRowChanges(schema, changes, 0, 0, parse)
+  const planned = await planRowChanges(schema, changes, 0, 0, parse, duckdb)
   return isBadQuery(planned) ? planned : undefined
 }
 

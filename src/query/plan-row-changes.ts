@@ -1,20 +1,20 @@
 /**
  * The rows that a job deletes or sets columns of: the plan that finds them in one segment, with
  * their new values. The engine copies its answer to a file, and a merge applies it
- * (store/compaction/merge-changes.ts).
+ * (store/compaction/merge-changes.ts). A cluster writes its own statements of the same values
+ * (clickhouse/write-row-changes.ts).
  *
  * The answer has ROW_NUMBER, and for each column that is set its new value under `changedName`. An
  * expression cannot fail: a number or time that does not fit is null.
  */
 import { changedName, ROW_NUMBER } from '../format/row-changes.ts'
 import { type PoolSchema, SEQUENCE } from '../format/schema.ts'
-import { duckdb } from './duckdb/write-statement.ts'
 import { checkValue } from './expression/check.ts'
 import { findColumn } from './expression/operand.ts'
 import { allOf } from './expression/select.ts'
 import { boundValue, columnOf, operation, type Typed } from './expression/typed.ts'
 import { type BadQuery, partOf, Refused, refusable } from './expression/values.ts'
-import type { QueryPlan, Statement } from './plan/plan.ts'
+import type { Dialect, QueryPlan, Statement } from './plan/plan.ts'
 import { isGivenText, newContext, type PlanContext, parsedText } from './plan/plan-context.ts'
 import type { ParseTexts } from './plan/policy.ts'
 import { loadTemporal } from './plan/time-zone.ts'
@@ -30,11 +30,16 @@ export interface RowChanges {
 export interface PlannedChanges {
   readonly plan: QueryPlan
   readonly statement: Statement
+  /** The condition without that on the sequence; undefined for all rows. */
+  readonly where: Typed | undefined
+  /** The new values, in the order of `set`. */
+  readonly values: readonly Typed[]
 }
 
 /**
  * Plans changes of the rows with sequences below `beforeSequence`, or BadQuery.
  * @param nowMs the time of now(), which is the same for every segment
+ * @param dialect of the engine, which may refuse what another one takes
  */
 export async function planRowChanges(
   schema: PoolSchema,
@@ -42,11 +47,12 @@ export async function planRowChanges(
   beforeSequence: number,
   nowMs: number,
   parse: ParseTexts,
+  dialect: Dialect,
 ): Promise<PlannedChanges | BadQuery> {
   await loadTemporal()
   const texts = [...selectionTexts(changes), ...changes.set.map(({ expression }) => expression)]
   const context = newContext(nowMs, await parse(texts.filter(isGivenText)))
-  return refusable(() => planParsed(schema, changes, beforeSequence, context))
+  return refusable(() => planParsed(schema, changes, beforeSequence, context, dialect))
 }
 
 function planParsed(
@@ -54,6 +60,7 @@ function planParsed(
   changes: RowChanges,
   beforeSequence: number,
   context: PlanContext,
+  dialect: Dialect,
 ): PlannedChanges {
   const where = planWhere(schema, changes, context)
   const values = partOf('set', () => changes.set.map(each => planValue(schema, each, context)))
@@ -70,7 +77,7 @@ function planParsed(
     hasPositions: true,
     ...where.pruning,
   }
-  return { plan, statement: duckdb.write(plan) }
+  return { plan, statement: dialect.write(plan), where: where.where, values }
 }
 
 function planValue(

@@ -9,12 +9,9 @@ import { createRewriteJob, startRewrite } from '../../src/catalog/change/change-
 import { createWebhookSource } from '../../src/catalog/change/change-source.ts'
 import type { Job, Pool, RewriteJob } from '../../src/catalog/documents/model.ts'
 import type { QuerySegment } from '../../src/index/index-types.ts'
-import {
-  JOB_ENGINE_TRIES_MAX,
-  JOB_PROGRESS_MS,
-  reservationsOf,
-  rewriteRunner,
-} from '../../src/jobs/rewrite-rows.ts'
+import { reservationsOf, rewriteRunner } from '../../src/jobs/rewrite-rows.ts'
+import { JOB_ENGINE_TRIES_MAX, JOB_PROGRESS_MS } from '../../src/jobs/tried-rewrites.ts'
+import { duckdb } from '../../src/query/duckdb/write-statement.ts'
 import type { QueryTask } from '../../src/query/plan/query-task.ts'
 import type { Rewrite, RewriteOutcome } from '../../src/store/compaction/compaction-types.ts'
 import { SegmentDamaged, SegmentsDisagree, Unavailable } from '../../src/util/errors.ts'
@@ -100,6 +97,7 @@ class FakePools {
           return { columns: ['Count'], rows: [[String(this.found)]] } as never
         },
         parse: () => Promise.reject(new Error('no text is parsed')),
+        dialect: duckdb,
       },
       temporaryFolder: folder.root,
       onRows: (_, rows) => this.rows.push(rows),

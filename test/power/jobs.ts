@@ -12,6 +12,7 @@ import { addColumnRunner } from '../../src/jobs/add-column.ts'
 import { rewriteRunner } from '../../src/jobs/rewrite-rows.ts'
 import type { JobRunner } from '../../src/jobs/run-jobs.ts'
 import { Engine } from '../../src/query/duckdb/engine.ts'
+import { duckdb } from '../../src/query/duckdb/write-statement.ts'
 import { must } from '../../src/util/assert.ts'
 import { below, type Random } from '../util/random.ts'
 import type { Merging } from './merging.ts'
@@ -46,6 +47,7 @@ export class JobLife {
       engine: {
         run: async task => (await this.#opened()).run(task),
         parse: async text => (await this.#opened()).parser.parse(text),
+        dialect: duckdb,
       },
       temporaryFolder: server.paths.temporary,
       onRows: () => undefined,

@@ -9,11 +9,21 @@ import {
   type RewriteInput,
   type RewriteJob,
   type RewriteWork,
+  type ShardWork,
   schemaOf,
   versionOf,
 } from '../documents/model.ts'
 import { type Decide, unchanged } from './change.ts'
-import { created, DELETED, failed, newJob, theJob, unfinishedJobs } from './change-job.ts'
+import {
+  created,
+  DELETED,
+  failed,
+  isUnfinished,
+  newJob,
+  stored,
+  theJob,
+  unfinishedJobs,
+} from './change-job.ts'
 
 /** A new job over the rows with sequences below `beforeSequence`. */
 export interface NewRewriteJob extends RewriteInput {
@@ -61,6 +71,35 @@ export function startRewrite(jobId: string, work: RewriteWork): Decide<RewriteJo
     const started: RewriteJob = { ...job, status: 'IN_PROGRESS', modifiedAt: at, startedAt: at, work }
     return { puts: [[keys.job(job.id), started]], removes: [], result: started }
   }
+}
+
+/**
+ * How far a job in a cluster is. It is a change each time, so that it is answered when every node
+ * knows the job. The result FAILED where the pool is gone.
+ */
+export function reachRewrite(jobId: string, shards: readonly ShardWork[]): Decide<RewriteJob> {
+  return (memory, nowMs) => {
+    const job = theJob(memory, jobId)
+    assert(isRewrite(job), 'the job rewrites rows')
+    if (!isUnfinished(job)) return unchanged(job)
+    if (memory.pools.get(job.poolId) === undefined) return failed(job, DELETED, nowMs)
+    const at = new Date(nowMs).toISOString()
+    const progress = Math.max(job.progress, progressOf(shards))
+    const startedAt = job.startedAt ?? at
+    return stored({ ...job, status: 'IN_PROGRESS', progress, modifiedAt: at, startedAt, shards })
+  }
+}
+
+/** How far a job is, from 0 to 1. */
+export function progressOf(shards: readonly ShardWork[]): number {
+  const sum = (of: (shard: ShardWork) => number) => shards.reduce((all, shard) => all + of(shard), 0)
+  return (
+    sum(({ done }) => done) /
+    Math.max(
+      sum(({ rows }) => rows),
+      1,
+    )
+  )
 }
 
 /** The problem with the columns that an update sets: each once, and none of the key. */

@@ -276,8 +276,10 @@ export interface RewriteJob extends JobCommon {
   readonly input: RewriteInput
   /** The job changes rows of lower sequences only: those that were acknowledged before it. */
   readonly beforeSequence: number
-  /** null before the job started. */
+  /** null before the job started, and in a cluster. */
   readonly work: RewriteWork | null
+  /** How far it is in each shard of a cluster. Absent before the job started there, and elsewhere. */
+  readonly shards?: readonly ShardWork[]
   /** A caller has cancelled it. It ends after the segment that it is at. */
   readonly isCancelled: boolean
 }
@@ -288,6 +290,16 @@ export interface RewriteWork {
   readonly segmentsBelow: number
   /** Rows of these segments when the job started. */
   readonly rows: number
+}
+
+/** The rows of a shard, which a rewrite job looks at in ranges of the key. */
+export interface ShardWork {
+  /** Rows of the table when the job started, with those that others have replaced. */
+  readonly rows: number
+  /** Of them, those that it has looked at. */
+  readonly done: number
+  /** The key up to which it has looked at them; null before the first range. */
+  readonly reached: readonly string[] | null
 }
 
 export interface RewriteInput {

@@ -101,7 +101,7 @@ async function insertBlock(
   }
 }
 
-function quorumSettings(quorum: Quorum, shard: number): Record<string, string> {
+export function quorumSettings(quorum: Quorum, shard: number): Record<string, string> {
   if (quorum.by === 'sync') return {}
   return {
     async_insert: '0',
@@ -112,7 +112,7 @@ function quorumSettings(quorum: Quorum, shard: number): Record<string, string> {
 }
 
 /** Every other replica fetches what the first one has. */
-async function syncOthers(
+export async function syncOthers(
   table: string,
   first: Replica,
   replicas: readonly Replica[],
@@ -133,7 +133,7 @@ async function syncOthers(
  */
 const RETRYABLE: ReadonlySet<number> = new Set([16, 60, 159, 209, 210, 225, 242, 252, 285, 286, 319, 999])
 
-function isRetryable(error: unknown): boolean {
+export function isRetryable(error: unknown): boolean {
   return error instanceof ClickHouseError ? RETRYABLE.has(error.code) : error instanceof Unavailable
 }
 

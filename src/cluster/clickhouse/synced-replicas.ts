@@ -29,18 +29,17 @@ export async function syncedReplicas(
   gone?: AbortSignal,
 ): Promise<readonly Replica[]> {
   turn += 1
-  return await Promise.all(
-    topology.shards.map((replicas, shard) => syncedOf(tables, shard, replicas, topology, gone)),
-  )
+  return await Promise.all(topology.shards.map((_, shard) => syncedReplica(tables, shard, topology, gone)))
 }
 
-async function syncedOf(
+/** One of one shard, as above. */
+export async function syncedReplica(
   tables: readonly string[],
   shard: number,
-  replicas: readonly Replica[],
-  { features }: Topology,
-  gone: AbortSignal | undefined,
+  { shards, features }: Topology,
+  gone?: AbortSignal,
 ): Promise<Replica> {
+  const replicas = must(shards[shard], 'a shard')
   // Merges need not be waited for.
   const how = features.hasTimes ? ' LIGHTWEIGHT' : ''
   const reasons: string[] = []

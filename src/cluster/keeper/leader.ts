@@ -9,10 +9,9 @@
  *                   is made before the next leader begins or never: it takes the root of the
  *                   catalog, which every change compares (KeeperStore.fence).
  *   the tables      a statement of ClickHouse goes on without the node that sent it. So each one
- *                   must change nothing when it is done twice or late: rows with the versions of
- *                   the rows that were read, columns and tables that may be there already, numbers
- *                   of pools that are never used again. Two rewrites of one pool in turn are not
- *                   so: before a job, statements of another leader's jobs are ended (KILL QUERY).
+ *                   must change nothing when it is done twice or late: rows with the version of
+ *                   their job (docs/decisions/0086), columns and tables that may be there already,
+ *                   numbers of pools that are never used again.
  */
 import type { Catalog } from '../../catalog/catalog.ts'
 import type { Decide } from '../../catalog/change/change.ts'

@@ -14,8 +14,8 @@ import { KEEPER_ERROR } from './jute.ts'
 import { type KeeperClient, KeeperRefused } from './keeper-client.ts'
 
 const ROW_BITS = 16n
-/** Rows that one write serves. */
-export const ROWS_MAX = 2 ** Number(ROW_BITS)
+/** Rows that one write serves. The last number is free for jobs. */
+export const ROWS_MAX = 2 ** Number(ROW_BITS) - 1
 const ZXID_BITS = 48n
 const NOTHING = new Uint8Array(0)
 
@@ -49,11 +49,12 @@ export class Versions {
   }
 
   /**
-   * A number of at most 53 bits. Versions that were taken before the call are below it, when they
-   * are shifted right by 16 bits, and later ones above. Rejects with Unavailable.
+   * A number of at most 53 bits, which no other call gets. Versions that were taken before the call
+   * are below it, when they are shifted right by 16 bits, and later ones above. Rejects with
+   * Unavailable.
    */
   async boundary(): Promise<number> {
-    return Number((await this.take(1)) >> ROW_BITS)
+    return Number(await this.#base())
   }
 
   /** The first of `rows` versions that follow one another. Rejects with Unavailable. */
@@ -70,14 +71,7 @@ export class Versions {
     while (this.#waiting.length > 0) {
       const served = this.#fitting()
       try {
-        const { zxid } = await this.#keeper.write({ kind: 'setData', path: this.#path, data: NOTHING })
-        const base = zxid + this.#zxidOffset
-        if (base >= 1n << ZXID_BITS)
-          throw new Unavailable(
-            'keeper_exhausted',
-            'Keeper has had more changes than a version of a row counts',
-          )
-        let first = base << ROW_BITS
+        let first = (await this.#base()) << ROW_BITS
         for (const { rows, resolve } of served) {
           resolve(first)
           first += BigInt(rows)
@@ -89,6 +83,14 @@ export class Versions {
     this.#isWriting = false
   }
 
+  async #base(): Promise<bigint> {
+    const { zxid } = await this.#keeper.write({ kind: 'setData', path: this.#path, data: NOTHING })
+    const base = zxid + this.#zxidOffset
+    if (base >= 1n << ZXID_BITS)
+      throw new Unavailable('keeper_exhausted', 'Keeper has had more changes than a version of a row counts')
+    return base
+  }
+
   /** The first that wait, as many as one write serves. */
   #fitting(): Waiting[] {
     let rows = 0
@@ -98,4 +100,12 @@ export class Versions {
     })
     return this.#waiting.splice(0, over < 0 ? this.#waiting.length : over)
   }
+}
+
+/**
+ * The version of the rows that a job changes. It is above those of all rows that the job may
+ * change, below those that are taken after the job's boundary, and no row of a request has it.
+ */
+export function versionOfJob(boundary: number): bigint {
+  return (BigInt(boundary) << ROW_BITS) - 1n
 }

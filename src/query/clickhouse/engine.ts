@@ -293,7 +293,7 @@ const STREAM_WAIT_MS_MAX = 120_000
 /** Of ClickHouse: the length of one parameter, and that of all with the address. */
 const [PARAMETER_BYTES_MAX, PARAMETERS_BYTES_MAX] = [131_072, 1_000_000]
 
-const SETTINGS: Readonly<Record<string, string>> = {
+export const SETTINGS: Readonly<Record<string, string>> = {
   readonly: '2',
   cancel_http_readonly_queries_on_client_close: '1',
   join_use_nulls: '1',
@@ -313,7 +313,7 @@ const SETTINGS: Readonly<Record<string, string>> = {
 /** Streams run beside queries, so they take few cores. Clients decide how long they take. */
 const STREAM_SETTINGS = { ...SETTINGS, max_threads: '2', max_execution_time: '0' }
 
-function parametersOf(bounds: readonly Bound[]): Record<string, string> {
+export function parametersOf(bounds: readonly Bound[]): Record<string, string> {
   const parameters: Record<string, string> = {}
   let bytes = 0
   for (const [index, bound] of bounds.entries()) {

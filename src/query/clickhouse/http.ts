@@ -111,9 +111,10 @@ export class ClickHouseHttp {
     }
     const response = await send(`${url}/?${query}`, options, body)
     if (response.statusCode === 200) return response
-    const what = await read(response, ERROR_BYTES_MAX)
-    const code = Number(response.headers['x-clickhouse-exception-code'] ?? 0)
-    throw new ClickHouseError(code, what.toString().slice(0, ERROR_CHARACTERS_MAX))
+    const what = (await read(response, ERROR_BYTES_MAX)).toString().slice(0, ERROR_CHARACTERS_MAX)
+    // 18.16 has no such header.
+    const code = response.headers['x-clickhouse-exception-code'] ?? /^Code: (\d+)/.exec(what)?.[1]
+    throw new ClickHouseError(Number(code ?? 0), what)
   }
 
   close(): void {

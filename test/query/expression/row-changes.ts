@@ -70,9 +70,8 @@ export class RowChangesFinder {
 
   #plan(changes: Partial<RowChanges>, beforeSequence = SEQUENCE + 1) {
     const all = { filters: [], filterSql: null, set: [], ...changes }
-    return planRowChanges(this.#schema, all, beforeSequence, NOW_MS, texts =>
-      parseTexts(texts, this.#engine, 'APP'),
-    )
+    const parse = (texts: readonly string[]) => parseTexts(texts, this.#engine, 'APP')
+    return planRowChanges(this.#schema, all, beforeSequence, NOW_MS, parse, this.#engine.dialect)
   }
 
   async #read(file: string, { set = [] }: Partial<RowChanges>): Promise<Found> {
