@@ -13,12 +13,14 @@ import { refuse } from '../api/problem.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { PROPELLERS } from '../catalog/documents/model.ts'
 import { type OpenedCatalog, openCatalogOf } from '../catalog/open-catalog.ts'
+import { syncedReplica } from '../cluster/clickhouse/synced-replicas.ts'
 import { type Cluster, mustBeCurrent, openCluster } from '../cluster/cluster.ts'
 import type { Leader } from '../cluster/keeper/leader.ts'
 import type { Config } from '../database/config.ts'
 import { createMetrics, type Metrics } from '../database/metrics.ts'
 import { addColumnRunner } from '../jobs/add-column.ts'
 import { endImportsOfNodes } from '../jobs/end-imports.ts'
+import { tableRewriteRunner } from '../jobs/rewrite-tables.ts'
 import { BatchBuffers } from '../parse/batch-buffers.ts'
 import { startParseWorkers } from '../parse/parse-workers.ts'
 import { ClickHouseEngine } from '../query/clickhouse/engine.ts'
@@ -233,18 +235,24 @@ async function stop(node: Node): Promise<true> {
   return true
 }
 
-function runnersOf({ cluster, opened, leader }: Node): ReturnType<Store['runners']> {
+function runnersOf({ cluster, opened, leader, engine, metrics }: Node): ReturnType<Store['runners']> {
   const catalog = leader.fencedCatalog(opened.catalog)
-  const refuse = async () => {
-    throw new Unavailable('not wired', 'not wired')
-  }
+  const rewrite = tableRewriteRunner({
+    catalog,
+    engine,
+    schemaOf: pool => catalog.read.currentSchema(pool),
+    options: cluster.jobOptions,
+    replicaOf: (table, shard, topology, gone) => syncedReplica([table], shard, topology, gone),
+    propellerOf: id => opened.catalog.application(id)?.propeller ?? PROPELLERS[0],
+    onRows: metrics.jobRows,
+  })
   // Each node takes up the column when it sees the change.
   const cutOver = async <T>(_: unknown, change: (sequence: number) => Promise<T>) =>
     await change(await cluster.versions.boundary())
   return {
     ADD_COLUMN: addColumnRunner({ catalog, cutOver }),
-    UPDATE_RECORDS: refuse,
-    DELETE_RECORDS: refuse,
+    UPDATE_RECORDS: rewrite,
+    DELETE_RECORDS: rewrite,
   }
 }
 

@@ -53,7 +53,9 @@ test('in one batch a pool fails, a pool waits, and the third one and refused bod
 
 test('a pool whose requests wait by hundreds leaves batches and slabs to the others', async () => {
   const slow = gate()
-  const { state, apart, send } = await startApart(({ pool }) => (pool === 5 ? slow.promise : Promise.resolve()))
+  const { state, apart, send } = await startApart(({ pool }) =>
+    pool === 5 ? slow.promise : Promise.resolve(),
+  )
   const waiting: ReturnType<typeof send>[] = []
   for (let sent = 1; sent <= 200; sent += 1) {
     waiting.push(send('/v1/keyless'))

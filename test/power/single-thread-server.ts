@@ -204,7 +204,12 @@ export class SingleThreadServer {
     const firstSequence = commit.stats().lastSequence + 1
     const { spans, parts } = this.#parse(requests)
     const bytes = spans.reduce((sum, span) => sum + span.bytes, 0)
-    const committed = must(this.#ingest, 'the ingest').commit({ spans, records: requests.length, bytes, parts })
+    const committed = must(this.#ingest, 'the ingest').commit({
+      spans,
+      records: requests.length,
+      bytes,
+      parts,
+    })
     assert(committed instanceof Promise, 'a log settles all parts together')
     return { firstSequence, acked: committed }
   }
