@@ -20,6 +20,7 @@ import type { Config } from '../database/config.ts'
 import { createMetrics, type Metrics } from '../database/metrics.ts'
 import { addColumnRunner } from '../jobs/add-column.ts'
 import { endImportsOfNodes } from '../jobs/end-imports.ts'
+import { expireRows } from '../jobs/expire-rows.ts'
 import { tableRewriteRunner } from '../jobs/rewrite-tables.ts'
 import { BatchBuffers } from '../parse/batch-buffers.ts'
 import { startParseWorkers } from '../parse/parse-workers.ts'
@@ -318,12 +319,19 @@ function makeEngine(
 }
 
 /** What one node does for all, beside jobs. */
-async function leads({ cluster, opened: { catalog }, leader }: Node, led: AbortSignal): Promise<void> {
+async function leads(node: Node, led: AbortSignal): Promise<void> {
+  const { cluster, opened, leader } = node
+  const { catalog } = opened
+  const fenced = leader.fencedCatalog(catalog)
   inform('this node leads: it runs the jobs of the cluster')
   const processes = () => cluster.keeper.nodes.processes()
   await Promise.all([
     sweepTables(cluster, catalog, led),
-    endImportsOfNodes(leader.fencedCatalog(catalog), processes, led),
+    endImportsOfNodes(fenced, processes, led),
+    expireRows(
+      { catalog: fenced, reading: rowsOut(node).reading, boundary: () => cluster.versions.boundary() },
+      led,
+    ),
   ])
 }
 

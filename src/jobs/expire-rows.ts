@@ -1,0 +1,94 @@
+/**
+ * Retention in a cluster: records that are older than the days of their pool are deleted by a job,
+ * which the node that leads creates. (A data folder drops them when it merges segments.)
+ *
+ * A rule of ClickHouse's own (TTL) could drop the newest row of a record before an older one, which
+ * would then be shown again.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Catalog } from '../catalog/catalog.ts'
+import { isUnfinished } from '../catalog/change/change-job.ts'
+import { createRewriteJob } from '../catalog/change/change-rewrite.ts'
+import type { Pool, StoredFilter } from '../catalog/documents/model.ts'
+import { RECEIVED_AT } from '../format/schema.ts'
+import { ask, type QuestionDeps } from '../query/ask.ts'
+import { isBadQuery } from '../query/expression/values.ts'
+import { counter } from '../query/plan/counter.ts'
+import type { Filter } from '../query/plan/where.ts'
+import { cutoffUs } from '../store/compaction/pick-compaction.ts'
+import { wallMs } from '../util/clock.ts'
+import { Unavailable } from '../util/errors.ts'
+import { warn } from '../util/say.ts'
+
+/** Days end once a day; nodes and their clocks may differ. */
+const LOOK_MS = 3_600_000
+/** The creator of documents that no caller made. */
+const SYSTEM = 'system'
+
+export interface ExpiryDeps {
+  /** Refuses changes when another node does it. */
+  readonly catalog: Pick<Catalog, 'change' | 'read'>
+  readonly reading: QuestionDeps
+  boundary(): Promise<number>
+  /** Default LOOK_MS; tests set less. */
+  readonly lookMs?: number
+}
+
+/** Looks at all pools every hour, until the signal. */
+export async function expireRows(deps: ExpiryDeps, ended: AbortSignal): Promise<void> {
+  while (!ended.aborted) {
+    for (const pool of deps.catalog.read.pools.all()) {
+      if (ended.aborted) return
+      try {
+        await expirePool(pool, deps)
+      } catch (error) {
+        if (!(error instanceof Unavailable)) throw error
+        warn(`retention of the Data Pool ${pool.id} waits for the next look: ${error.message}`)
+      }
+    }
+    await sleep(deps.lookMs ?? LOOK_MS, undefined, { signal: ended, ref: false }).catch(() => {}) // it ends
+  }
+}
+
+async function expirePool(pool: Pool, { catalog, reading, boundary }: ExpiryDeps): Promise<void> {
+  const cutoff = cutoffUs(pool.retentionDays, wallMs())
+  if (cutoff === undefined || catalog.read.jobs.of(pool.id).some(isUnfinished)) return
+  const old: StoredFilter & Filter = {
+    column: pool.timestamp ?? RECEIVED_AT,
+    operator: 'LESS_THAN',
+    value: new Date(cutoff / 1000).toISOString(),
+    and: [],
+    or: [],
+  }
+  if ((await countOf(pool, old, catalog, reading)) === 0) return
+  const asked = {
+    kind: 'DELETE_RECORDS',
+    dataPool: pool.id,
+    filters: [old],
+    filterSql: null,
+    set: [],
+  } as const
+  await catalog.change(createRewriteJob({ ...asked, beforeSequence: await boundary() }, SYSTEM))
+}
+
+async function countOf(
+  pool: Pool,
+  filter: Filter,
+  { read }: ExpiryDeps['catalog'],
+  reading: QuestionDeps,
+): Promise<number> {
+  const input = { metric: { count: { dataPool: { id: pool.id } } }, filters: [filter] }
+  const { query } = counter.read(input, () => {
+    throw new Error('no metric is asked for')
+  })
+  const pools = [{ schema: read.currentSchema(pool), policy: null }] as const
+  const reader = {
+    applicationId: SYSTEM,
+    verifyAgain: () => undefined,
+    inTurn: async <T>(plan: () => T): Promise<T> => plan(),
+  }
+  const answered = await ask(counter, pools, query, reader, reading)
+  // The timestamp of a pool never changes.
+  if (isBadQuery(answered)) throw new Error(answered.badRequest)
+  return Number(answered.answer.value ?? 0)
+}
