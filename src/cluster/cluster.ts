@@ -151,7 +151,11 @@ function quorumOf({ shards, replicas }: Topology, shard: number, given: number):
 }
 
 /** The catalog, which names no pool or column before the tables have it. */
-function withTables(keeper: KeeperStore, tables: PoolTables, jobs: JobVersions): StoreClient {
+export function withTables(
+  keeper: KeeperStore,
+  tables: Pick<PoolTables, 'ensure' | 'addColumns'>,
+  jobs = new JobVersions(),
+): StoreClient {
   /** The schema versions of pools, by the keys of their documents. */
   const known = new Map(keeper.entries.flatMap(([key, value]) => versionEntry(key, value)))
   return {
@@ -159,10 +163,10 @@ function withTables(keeper: KeeperStore, tables: PoolTables, jobs: JobVersions):
       return keeper.entries
     },
     process: keeper.nodes.process,
-    refuses: ({ puts }) =>
-      puts.some(([key, value]) => isPool(key) && (schemaOfPool(value).key?.version ?? -1) >= 0)
+    refuses: change =>
+      change.puts.some(([key, value]) => isPool(key) && (schemaOfPool(value).key?.version ?? -1) >= 0)
         ? 'A Data Pool with a version column ("ver") is not possible in a cluster: there the record that was received last counts.'
-        : undefined,
+        : keeper.refuses(change),
     refusal: () => keeper.refusal(),
     stop: () => keeper.stop(),
     follow(take) {
@@ -177,6 +181,7 @@ function withTables(keeper: KeeperStore, tables: PoolTables, jobs: JobVersions):
     },
     async apply(change) {
       mustBeCurrent(keeper)
+      const { stamp } = keeper
       for (const [key, value] of change.puts)
         for (const [pool, version] of versionEntry(key, value)) {
           const { id } = value as Pool
@@ -184,7 +189,8 @@ function withTables(keeper: KeeperStore, tables: PoolTables, jobs: JobVersions):
           if (before === undefined) await tables.ensure(id, schemaOfPool(value))
           else if (before < version) await tables.addColumns(id, schemaOfPool(value))
         }
-      return await keeper.apply(change)
+      // The change was decided on what was known before the tables were made.
+      return stamp === keeper.stamp && (await keeper.apply(change))
     },
   }
 }

@@ -1,6 +1,6 @@
 /** A ZooKeeper of Debian's package on loopback, for tests. */
 import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { freePort, temporaryFolder } from '../util/server.ts'
@@ -16,6 +16,8 @@ export const noZookeeper: string | undefined =
 
 export interface Zookeeper extends Restartable {
   readonly port: number
+  /** Kills it, and starts it with an empty folder. */
+  empty(): Promise<void>
 }
 
 interface ServerOptions {
@@ -88,10 +90,13 @@ function startServer({ port, tickMs = 200, lines = [], id = 0 }: ServerOptions):
       ['-Xmx256m', '-XX:TieredStopAtLevel=1', '-cp', JAR, `org.apache.zookeeper.server.${main}`, config],
       { stdio: 'ignore' },
     )
-  return Object.assign(
-    restartable(run, () => listens(port)),
-    { port },
-  )
+  const server = restartable(run, () => listens(port))
+  const empty = async () => {
+    await server.kill()
+    rmSync(join(folder, 'data', 'version-2'), { recursive: true })
+    await server.restart()
+  }
+  return Object.assign(server, { port, empty })
 }
 
 /**

@@ -32,6 +32,7 @@ export const KEEPER_ERROR = {
   /** Errors above it are the server's. */
   ofRequests: -100,
   noNode: -101,
+  noAuth: -102,
   badVersion: -103,
   nodeExists: -110,
   notEmpty: -111,
@@ -39,6 +40,8 @@ export const KEEPER_ERROR = {
 
 /** What a node says of itself, without its times. */
 export interface Stat {
+  /** The zxid of the change that made the node. */
+  readonly createdZxid: bigint
   /** The zxid of the change that made its data. */
   readonly changedZxid: bigint
   /** It rises by one with each change of the data. */
@@ -138,7 +141,7 @@ export class JuteReader {
   }
 
   stat(): Stat {
-    this.long() // created by this zxid
+    const createdZxid = this.long()
     const changedZxid = this.long()
     this.#skip(16) // created and changed at
     const version = this.int()
@@ -146,7 +149,7 @@ export class JuteReader {
     this.#skip(4) // version of rights
     const ephemeralOwner = this.long()
     this.#skip(16) // bytes of data, number of children, zxid of the last change of those
-    return { changedZxid, version, childrenVersion, ephemeralOwner }
+    return { createdZxid, changedZxid, version, childrenVersion, ephemeralOwner }
   }
 
   #skip(bytes: number): number {

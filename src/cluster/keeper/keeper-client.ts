@@ -62,14 +62,18 @@ export class KeeperLost extends Unavailable {
 }
 
 /** Keeper refused the request, and nothing was changed. `error` is a number of KEEPER_ERROR. */
-export class KeeperRefused extends Error {
-  override readonly name = 'KeeperRefused'
+export class KeeperRefused extends Unavailable {
   readonly error: number
 
   constructor(error: number, what: string) {
-    super(`Keeper: ${what}: error ${error}`)
+    super('keeper_refused', `Keeper refuses ${what}: ${WORDS[error] ?? `error ${error}`}`)
     this.error = error
   }
+}
+
+const WORDS: Readonly<Record<number, string>> = {
+  [KEEPER_ERROR.noNode]: 'a node that Weir made is not there any more',
+  [KEEPER_ERROR.noAuth]: 'the user and password of the digest scheme have no right to it',
 }
 
 interface Pending {
@@ -115,6 +119,11 @@ export class KeeperClient {
     this.#sessionMs = options.sessionMs
     this.#server = randomInt(options.servers.length)
     this.#connect()
+  }
+
+  /** The time of the session as Keeper granted it. */
+  get sessionMs(): number {
+    return this.#sessionMs
   }
 
   /** The session; 0n before the first one. */
@@ -200,7 +209,7 @@ export class KeeperClient {
     this.#socket = socket
     socket.setNoDelay(true)
     // A server that stands still neither answers nor closes. After the welcome, beats tell it.
-    socket.setTimeout((this.#options.sessionMs * 2) / 3, () => socket.destroy())
+    socket.setTimeout((this.#sessionMs * 2) / 3, () => socket.destroy())
     socket.on('error', () => {}) // 'close' follows
     socket.on('close', () => this.#closed(socket))
     socket.once(tls === undefined ? 'connect' : 'secureConnect', () => this.#hello(socket))
@@ -257,7 +266,7 @@ export class KeeperClient {
     const password = reader.buffer()
     if (sessionMs <= 0) {
       // The session has ended. The next connection makes another.
-      this.#session = NO_SESSION
+      this.#forget()
       socket.destroy()
       return
     }
@@ -301,10 +310,20 @@ export class KeeperClient {
     if (socket !== this.#socket || this.#isStopped) return
     const wasConnected = this.#isConnected
     this.#ended(new KeeperLost('the connection broke before the answer'))
+    if (!wasConnected && monotonicMs() - this.#aliveMs > 2 * this.#sessionMs) this.#forget()
     this.#failures += 1
     const [first, last] = RETRY_MS
     const wait = wasConnected ? 0 : Math.min(last, first * 2 ** Math.min(16, this.#failures - 1))
     this.#retry = setTimeout(() => this.#connect(), wait * (0.5 + Math.random() / 2))
+  }
+
+  /**
+   * A server closes the connection of who has seen more than it has: it lags, or it was emptied. A
+   * new session has to be made by most servers, so whoever answers it lags no more.
+   */
+  #forget(): void {
+    this.#session = NO_SESSION
+    this.#lastZxid = 0n
   }
 
   /** Watches end with their connection: who gets the next one reads again what it watches. */

@@ -63,6 +63,9 @@ export class KeeperNodes {
     this.#slot = ours ?? (await this.#makeSlot(new Set(states.map(([slot]) => slot)), version))
     this.#session = session
     if (ours !== undefined) await this.applied(version)
+    // Others need not wait for what this process was in an earlier session.
+    const former = states.filter(([, { process }, owner]) => process === this.process && owner !== session)
+    for (const [slot] of former) await this.#remove(slot)
   }
 
   async #makeSlot(taken: ReadonlySet<number>, version: number): Promise<number> {
@@ -86,6 +89,15 @@ export class KeeperNodes {
     const { slot } = this
     if (slot === undefined) return // it registers with its version
     await this.#keeper.write({ kind: 'setData', path: `${this.#path}/${slot}`, data: this.#stateOf(version) })
+  }
+
+  /** It may have ended meanwhile. */
+  async #remove(slot: number): Promise<void> {
+    try {
+      await this.#keeper.write({ kind: 'delete', path: `${this.#path}/${slot}` })
+    } catch (error) {
+      if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode)) throw error
+    }
   }
 
   #stateOf(version: number): Buffer {

@@ -18,24 +18,29 @@ import type { Change, Entry } from '../../catalog/documents/catalog-types.ts'
 import { openEntry, sealEntry } from '../../catalog/lmdb/seal.ts'
 import type { StoreClient } from '../../catalog/lmdb/store-client.ts'
 import { CannotRun, Unavailable } from '../../util/errors.ts'
+import { KiB } from '../../util/limits.ts'
 import { KEEPER_ERROR, type Write } from './jute.ts'
 import { KeeperClient, KeeperLost, type KeeperOptions, KeeperRefused } from './keeper-client.ts'
 import { KeeperNodes } from './keeper-nodes.ts'
+import { checkRoot, FORMAT, json, type Layout, type Root } from './keeper-root.ts'
 
 /** A node that was away for longer reads the catalog again: it ends, and starts anew. */
 const CHANGES_KEPT = 1_000
+/**
+ * Keeper has all of its data in memory. A change forgets one of the oldest for so many bytes of its
+ * own, down to so many: together they have at most about 60 MB.
+ */
+const BYTES_PER_FORGOTTEN = 64 * KiB
+const CHANGES_KEPT_MIN = 100
 /** Keeper refuses requests of 1 MiB. A change has its documents twice. */
 const CHANGE_BYTES_MAX = 1_000_000
 /** Reads that are sent together. */
 const READS_MAX = 500
 const CONNECT_MS_MAX = 30_000
+/** A try again of what Keeper refused on a connection that stands. */
+const RETRY_MS = 1_000
 /** Connections that may break while the others apply one change, and changes before a fence. */
 const TRIES_MAX = 10
-const FORMAT = 1
-
-/** What all nodes must agree on, such as the number of shards. It never changes. */
-type Layout = Readonly<Record<string, string | number>>
-
 export interface KeeperStoreOptions {
   readonly keeper: Omit<KeeperOptions, 'onConnected' | 'onWatched'>
   /** The path of all that this cluster keeps, such as `/weir`. */
@@ -50,6 +55,13 @@ export interface KeeperStore extends StoreClient {
   readonly keeper: KeeperClient
   readonly nodes: KeeperNodes
   readonly zxidOffset: number
+  /**
+   * Another one after each change and each fence: what was decided by an earlier one is decided
+   * again.
+   */
+  readonly stamp: number
+  /** Why Keeper can never take a change as one, for who asked for it. */
+  refuses(change: Change): string | undefined
   /** The version that this node has applied. */
   version(): number
   /**
@@ -64,27 +76,22 @@ export interface KeeperStore extends StoreClient {
   fence(): Promise<void>
 }
 
-interface Root {
-  readonly format: number
-  readonly version: number
-  readonly layout: Layout
-  /** Added to the zxids of row versions: those of an earlier Keeper stay below (versions.ts). */
-  readonly zxidOffset: number
-}
-
 interface KeptChange extends Change {
   /** A random text of the node that made it, by which it finds its own after a lost connection. */
   readonly by: string
 }
 
-/** Connects and reads the whole catalog. Rejects with CannotRun or Unavailable. */
+/**
+ * Connects and reads the whole catalog. Rejects with CannotRun, also for what Keeper refuses, or
+ * with Unavailable.
+ */
 export async function openKeeperStore(options: KeeperStoreOptions): Promise<KeeperStore> {
   const store = new Store(options)
   try {
     await store.open()
   } catch (error) {
     await store.stop()
-    throw error
+    throw error instanceof KeeperRefused ? new CannotRun(`${error.message}, below ${options.root}`) : error
   }
   return store
 }
@@ -100,6 +107,9 @@ class Store implements KeeperStore {
   #version = 0
   /** The znode's version of the root at `#version`. */
   #rootVersion = 0
+  /** By which change of Keeper the root was made; a restored Keeper has another one. */
+  #rootMadeBy: bigint | undefined
+  #oldest = 1
   /** Of the catalog at `#version`, until somebody follows. */
   readonly #documents = new Map<string, Entry>()
   #taken = (change: Change): void => {
@@ -111,6 +121,9 @@ class Store implements KeeperStore {
   /** The session is new, and the others did not wait for this node between the two. */
   #isBehind = false
   #following: Promise<void> = Promise.resolve()
+  /** One after the other: a session has one slot. */
+  #returning: Promise<void> = Promise.resolve()
+  #retry: NodeJS.Timeout | undefined
 
   constructor(options: KeeperStoreOptions) {
     const { keeper, root } = options
@@ -120,7 +133,7 @@ class Store implements KeeperStore {
       ...keeper,
       onConnected: isNew => {
         this.#connected()
-        if (this.#isOpen) void this.#return(isNew)
+        if (this.#isOpen) this.#return(isNew)
       },
       onWatched: path => {
         this.nodes.watched(path)
@@ -136,6 +149,10 @@ class Store implements KeeperStore {
 
   get process(): string {
     return this.nodes.process
+  }
+
+  get stamp(): number {
+    return this.#rootVersion
   }
 
   version(): number {
@@ -160,14 +177,19 @@ class Store implements KeeperStore {
 
   async stop(): Promise<void> {
     this.#isOpen = false
+    clearTimeout(this.#retry)
     await this.keeper.stop()
   }
 
   async open(): Promise<void> {
     await this.#isConnected(CONNECT_MS_MAX)
-    const { root, layout } = this.#options
-    await this.#makeParents(`${root}/nodes`)
-    const first: Root = { format: FORMAT, version: 0, layout, zxidOffset: 0 }
+    const { root, layout, keeper } = this.#options
+    if (this.keeper.sessionMs > keeper.sessionMs)
+      throw new CannotRun(
+        `Keeper grants no session shorter than ${this.keeper.sessionMs} ms, two of its ticks: a session needs three, ${this.keeper.sessionMs * 1.5} ms`,
+      )
+    await this.#make(`${root}/nodes`)
+    const first: Root = { format: FORMAT, version: 0, oldest: 1, layout, zxidOffset: 0 }
     const catalog: Write[] = [
       { kind: 'create', path: this.#path, data: json(first) },
       { kind: 'create', path: `${this.#path}/documents`, data: json(null) },
@@ -177,7 +199,7 @@ class Store implements KeeperStore {
     // From here on each change waits for this node.
     await this.nodes.register(0)
     const { root: before } = await this.#readRoot()
-    this.#checkRoot(before)
+    checkRoot(before, layout)
     this.zxidOffset = before.zxidOffset
     for (const entry of await this.#readDocuments()) this.#documents.set(entry[0], entry)
     for (const key of this.#documents.keys()) this.#keys.add(key)
@@ -186,6 +208,7 @@ class Store implements KeeperStore {
     this.#version = before.version
     await this.#follow()
     await this.nodes.applied(this.#version)
+    if (this.nodes.slot === undefined) throw new KeeperLost('the session ended during the start')
     this.#isOpen = true
   }
 
@@ -217,13 +240,19 @@ class Store implements KeeperStore {
         await this.nodes.allApplied(version)
         return
       } catch (error) {
-        const isOfConnection = error instanceof Unavailable && error.code.startsWith('keeper_')
-        if (!isOfConnection || tries === TRIES_MAX) throw error
+        const isRefused = !(error instanceof Unavailable) || error instanceof KeeperRefused
+        if (isRefused || !error.code.startsWith('keeper_') || tries === TRIES_MAX) throw error
       }
     }
   }
 
-  /** Throws Unavailable where Keeper could not take the change as one. */
+  refuses(change: Change): string | undefined {
+    const writes = this.#writesOf(change, this.#version + 1, '')
+    const bytes = writes.reduce((sum, write) => sum + bytesOf(write), 0)
+    if (bytes <= CHANGE_BYTES_MAX) return undefined
+    return `This changes ${change.puts.length + change.removes.length} objects at once, which are ${bytes} bytes for Keeper, and it takes ${CHANGE_BYTES_MAX}: change or delete some of them first.`
+  }
+
   #writesOf(change: Change, version: number, by: string): Write[] {
     // The last of several puts counts, and a put counts more than a remove, as in memory.
     const puts = new Map(change.puts.map(entry => [entry[0], entry]))
@@ -231,32 +260,28 @@ class Store implements KeeperStore {
     const removes = [...new Set(change.removes)].filter(key => this.#keys.has(key) && !puts.has(key))
     const sealed = [...puts.values()].map(entry => sealEntry(entry, this.#options.secretKey))
     const kept: KeptChange = { by, puts: sealed, removes }
-    const forgotten = version - CHANGES_KEPT
-    const writes: Write[] = [
-      this.#rootWrite(version),
-      { kind: 'create', path: this.#changePath(version), data: json(kept) },
+    const data = json(kept)
+    const count = version + 1 - this.#oldest
+    const large = Math.min(Math.floor(data.byteLength / BYTES_PER_FORGOTTEN), count - CHANGES_KEPT_MIN)
+    const forgotten = Math.max(0, large, count - CHANGES_KEPT)
+    return [
+      this.#rootWrite(version, this.#oldest + forgotten),
+      { kind: 'create', path: this.#changePath(version), data },
       ...sealed.map(([key, value]): Write => {
         const kind = this.#keys.has(key) ? 'setData' : 'create'
         return { kind, path: this.#documentPath(key), data: json(value) }
       }),
       ...removes.map((key): Write => ({ kind: 'delete', path: this.#documentPath(key) })),
-      ...(forgotten > 0 ? [{ kind: 'delete' as const, path: this.#changePath(forgotten) }] : []),
+      ...Array.from({ length: forgotten }, (_, index): Write => {
+        return { kind: 'delete', path: this.#changePath(this.#oldest + index) }
+      }),
     ]
-    const bytes = writes.reduce(
-      (sum, write) => sum + 100 + write.path.length + ('data' in write ? write.data.byteLength : 0),
-      0,
-    )
-    if (bytes > CHANGE_BYTES_MAX)
-      throw new Unavailable(
-        'catalog_change_too_large',
-        `Keeper takes no change of ${bytes} bytes: make it in parts`,
-      )
-    return writes
   }
 
   /** Makes the catalog have the version, where nobody has changed it meanwhile. */
-  #rootWrite(version: number): Write {
-    const root: Root = { format: FORMAT, version, layout: this.#options.layout, zxidOffset: this.zxidOffset }
+  #rootWrite(version: number, oldest = this.#oldest): Write {
+    const { layout } = this.#options
+    const root: Root = { format: FORMAT, version, oldest, layout, zxidOffset: this.zxidOffset }
     return { kind: 'setData', path: this.#path, data: json(root), version: this.#rootVersion }
   }
 
@@ -281,9 +306,16 @@ class Store implements KeeperStore {
   }
 
   /** A connection is back. The watches of the last one are gone, and a new session has no slot. */
-  async #return(isNew: boolean): Promise<void> {
+  #return(isNew: boolean): void {
     if (isNew) this.#isBehind = true
+    this.#returning = this.#returning.then(() => this.#returned())
+  }
+
+  async #returned(): Promise<void> {
     try {
+      // In a Keeper that was emptied there is nothing to register at.
+      await this.keeper.sync(this.#path)
+      await this.#readRoot()
       const hasSlot = this.nodes.slot !== undefined
       if (!hasSlot) await this.nodes.register(this.#version)
       await this.#followInTurn()
@@ -299,9 +331,16 @@ class Store implements KeeperStore {
     await this.#followInTurn().catch(error => this.#failed(error as Error))
   }
 
-  /** The next connection tries again what this one could not. */
+  /** The next connection tries again what this one could not, or this one after a pause. */
   #failed(error: Error): void {
-    if (error instanceof Unavailable || !this.#isOpen) return
+    if (!this.#isOpen) return
+    if (error instanceof Unavailable) {
+      clearTimeout(this.#retry)
+      this.#retry = setTimeout(() => {
+        if (this.keeper.isConnected) this.#return(false)
+      }, RETRY_MS)
+      return
+    }
     this.#isOpen = false
     this.#options.onFatal(error)
   }
@@ -332,26 +371,22 @@ class Store implements KeeperStore {
       }
     }
     this.#rootVersion = rootVersion
+    this.#oldest = root.oldest
     if (this.#isOpen && this.#version > before) await this.nodes.applied(this.#version)
   }
 
   async #readRoot(): Promise<{ readonly root: Root; readonly version: number }> {
-    const { data, stat } = await this.keeper.getData(this.#path, true)
-    return { root: JSON.parse(data.toString()) as Root, version: stat.version }
-  }
-
-  #checkRoot({ format, layout }: Root): void {
-    if (format !== FORMAT)
-      throw new CannotRun(
-        `the catalog in Keeper has format ${format}; this version of Weir reads format ${FORMAT}`,
-      )
-    for (const [name, ours] of Object.entries(this.#options.layout)) {
-      const theirs = layout[name]
-      if (theirs !== ours)
-        throw new CannotRun(
-          `the cluster was made with ${name} ${theirs}, and this node finds ${ours}: rows would be looked for where they are not`,
-        )
+    try {
+      const { data, stat } = await this.keeper.getData(this.#path, true)
+      this.#rootMadeBy ??= stat.createdZxid
+      if (this.#rootMadeBy === stat.createdZxid)
+        return { root: JSON.parse(data.toString()) as Root, version: stat.version }
+    } catch (error) {
+      if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode)) throw error
     }
+    throw new CannotRun(
+      `the catalog that this node knows is not in Keeper any more, at ${this.#path}: was Keeper emptied? Restore it, then start again`,
+    )
   }
 
   async #readDocuments(): Promise<Entry[]> {
@@ -415,14 +450,14 @@ class Store implements KeeperStore {
     }
   }
 
-  async #makeParents(path: string): Promise<void> {
-    const names = path.split('/').slice(1)
-    for (const index of names.keys()) {
-      const write: Write = {
-        kind: 'create',
-        path: `/${names.slice(0, index + 1).join('/')}`,
-        data: json(null),
-      }
+  /** Makes the node, and its parents where they are not there: that needs rights at theirs. */
+  async #make(path: string): Promise<void> {
+    const write: Write = { kind: 'create', path, data: json(null) }
+    try {
+      await this.#unlessRefused([write], KEEPER_ERROR.nodeExists)
+    } catch (error) {
+      if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode)) throw error
+      await this.#make(path.slice(0, path.lastIndexOf('/')))
       await this.#unlessRefused([write], KEEPER_ERROR.nodeExists)
     }
   }
@@ -447,6 +482,7 @@ class Store implements KeeperStore {
   }
 }
 
-function json(value: unknown): Buffer {
-  return Buffer.from(JSON.stringify(value))
+/** As a part of a request, at most. */
+function bytesOf(write: Write): number {
+  return 100 + write.path.length + ('data' in write ? write.data.byteLength : 0)
 }
