@@ -8,6 +8,7 @@
 import type { Cluster } from '../cluster/cluster.ts'
 import { must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
+import { Unavailable } from '../util/errors.ts'
 import type { Size, StoreState } from './store.ts'
 
 const READ_MS = 1_000
@@ -70,8 +71,15 @@ async function readSizes({ topology }: Pick<Cluster, 'topology'>): Promise<Sizes
     shards.map(async replicas => {
       const { http } = must(replicas[0], 'a replica')
       const ask = async (sql: string) => {
-        const { body } = await http.run(sql, {}, ANSWER_BYTES_MAX, AbortSignal.timeout(READ_MS_MAX))
-        return (JSON.parse(body.toString()) as { readonly data: string[][] }).data
+        try {
+          const { body } = await http.run(sql, {}, ANSWER_BYTES_MAX, AbortSignal.timeout(READ_MS_MAX))
+          return (JSON.parse(body.toString()) as { readonly data: string[][] }).data
+        } catch (error) {
+          throw new Unavailable(
+            'cluster_sizes',
+            `ClickHouse did not tell its sizes: ${(error as Error).message}`,
+          )
+        }
       }
       // Earlier versions do not tell of their disks.
       const [parts, disks, delays] = await Promise.all([

@@ -22,7 +22,6 @@ import type { Replica, Topology } from './topology.ts'
 
 /** Waits between tries: a replica that became read-only is one again when its session is. */
 const RETRY_MS = 200
-const ANSWER_BYTES_MAX = 65_536
 
 /** How many replicas have the rows when an INSERT is answered. */
 type Quorum =
@@ -80,22 +79,20 @@ async function insertBlock(
   table: string,
 ): Promise<void> {
   const endMs = monotonicMs() + INSERT_MS_MAX
-  turn += 1
+  const first = turn++ // others take theirs meanwhile
   const signal = AbortSignal.timeout(INSERT_MS_MAX)
   for (let tries = 0; ; tries += 1) {
-    const replica = must(replicas[(turn + tries) % replicas.length], 'a replica')
+    const replica = must(replicas[(first + tries) % replicas.length], 'a replica')
     try {
-      await replica.http.run(
-        block,
-        { ...settings, ...quorumSettings(quorum, shard), query: sql },
-        ANSWER_BYTES_MAX,
-        signal,
-      )
+      const parameters = { ...settings, ...quorumSettings(quorum, shard), query: sql }
+      await replica.http.execute(block, parameters, signal)
       if (quorum.by === 'sync') await syncOthers(table, replica, replicas, signal)
       return
     } catch (error) {
       if (!signal.aborted && !(error instanceof ClickHouseError || error instanceof Unavailable)) throw error
-      if (signal.aborted || !isRetryable(error) || monotonicMs() + RETRY_MS >= endMs) throw refused(error)
+      // A server that is full or refuses Weir's user leaves the others their try.
+      const isLast = !isRetryable(error) && tries >= replicas.length - 1
+      if (signal.aborted || isLast || monotonicMs() + RETRY_MS >= endMs) throw refused(error)
       await new Promise(resolve => setTimeout(resolve, tries < replicas.length - 1 ? 0 : RETRY_MS))
     }
   }
@@ -120,18 +117,19 @@ export async function syncOthers(
 ): Promise<void> {
   const others = replicas.filter(replica => replica !== first)
   await Promise.all(
-    others.map(({ http }) =>
-      http.run(`SYSTEM SYNC REPLICA ${quoteClickHouseName(table)}`, {}, ANSWER_BYTES_MAX, signal),
-    ),
+    others.map(({ http }) => http.execute(`SYSTEM SYNC REPLICA ${quoteClickHouseName(table)}`, {}, signal)),
   )
 }
 
 /**
  * Errors that another try may not have: a time-out, too few live replicas, an earlier quorum that
  * is not complete, a lost session of the server, a table that is read-only, an unknown outcome, too
- * many parts. A replica that was down may lack a column or the table.
+ * many parts, columns that change meanwhile. A replica that was down may lack a column or the
+ * table.
  */
-const RETRYABLE: ReadonlySet<number> = new Set([16, 60, 159, 209, 210, 225, 242, 252, 285, 286, 319, 999])
+const RETRYABLE: ReadonlySet<number> = new Set([
+  16, 60, 159, 209, 210, 225, 242, 244, 252, 285, 286, 319, 999,
+])
 
 export function isRetryable(error: unknown): boolean {
   return error instanceof ClickHouseError ? RETRYABLE.has(error.code) : error instanceof Unavailable

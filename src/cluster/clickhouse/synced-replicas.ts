@@ -14,7 +14,6 @@ import type { Replica, Topology } from './topology.ts'
 
 /** A replica that lives answers in milliseconds. ClickHouse's own limit does not hold for this. */
 const SYNC_MS_MAX = 3_000
-const ANSWER_BYTES_MAX = 65_536
 
 /** Where the next query begins, so that replicas take turns. */
 let turn = 0
@@ -40,17 +39,18 @@ export async function syncedReplica(
   gone?: AbortSignal,
 ): Promise<Replica> {
   const replicas = must(shards[shard], 'a shard')
+  const first = turn // others take theirs meanwhile
   // Merges need not be waited for.
   const how = features.hasTimes ? ' LIGHTWEIGHT' : ''
   const reasons: string[] = []
   for (let tries = 0; tries < replicas.length; tries += 1) {
-    const replica = must(replicas[(turn + tries) % replicas.length], 'a replica')
+    const replica = must(replicas[(first + tries) % replicas.length], 'a replica')
     const late = AbortSignal.timeout(SYNC_MS_MAX)
     try {
       const signal = gone === undefined ? late : AbortSignal.any([late, gone])
       const synced = tables.map(table => {
         const sql = `SYSTEM SYNC REPLICA ${quoteClickHouseName(table)}${how}`
-        return replica.http.run(sql, {}, ANSWER_BYTES_MAX, signal)
+        return replica.http.execute(sql, {}, signal)
       })
       await Promise.all(synced)
       return replica

@@ -117,6 +117,20 @@ export class ClickHouseHttp {
     throw new ClickHouseError(Number(code ?? 0), what)
   }
 
+  /**
+   * As run, for a statement whose answer is empty. One that is not comes from something else, or
+   * tells what failed after status 200: nothing is known to be done.
+   */
+  async execute(
+    body: string | Buffer,
+    parameters: Readonly<Record<string, string>>,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    const answer = await this.run(body, parameters, ERROR_CHARACTERS_MAX, signal)
+    if (answer.body.length > 0)
+      throw new Unavailable('cluster_unreachable', 'an answer to a statement that has none')
+  }
+
   close(): void {
     this.#agent.destroy()
   }
