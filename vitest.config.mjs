@@ -1,5 +1,6 @@
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer } from 'vitest/node'
+import { SUITES, skippedOn } from './test/cluster/suites.mjs'
 
 /**
  * Only `npm run test:long` runs these: minutes each.
@@ -111,7 +112,7 @@ const BROWSER = ['browser/']
 const CLUSTER = ['cluster/']
 
 /** Modes whose results stand beside those of `npm test`. */
-const OWN_RESULTS = ['more', 'browser', 'cluster']
+const OWN_RESULTS = ['more', 'browser', 'cluster', 'cluster-store']
 
 /** The files of a run. One that the command line names runs, whichever list it is in. */
 function filesOf(mode) {
@@ -120,6 +121,7 @@ function filesOf(mode) {
   if (mode === 'long') return { include: ALL, exclude: files([...BROWSER, ...CLUSTER]) }
   if (mode === 'browser') return { include: files(BROWSER), exclude: [] }
   if (mode === 'cluster') return { include: files(CLUSTER), exclude: [] }
+  if (mode === 'cluster-store') return { include: files(Object.keys(SUITES)), exclude: [] }
   if (mode === 'more') return { include: files(MORE), exclude: files(LONG) }
   return { include: ALL, exclude: files([...LONG, ...MORE, ...BROWSER, ...CLUSTER]) }
 }
@@ -134,8 +136,14 @@ export default defineConfig(({ mode }) => {
     test: {
       // Log files grow to 64 MiB by default. With smaller ones, tests with load change files, and a
       // start reads less.
-      env: { WEIR_LOG_FILE_BYTES: String(8 * 1024 * 1024) },
+      env: {
+        WEIR_LOG_FILE_BYTES: String(8 * 1024 * 1024),
+        ...(mode === 'cluster-store'
+          ? { WEIR_TEST_SKIPPED: JSON.stringify(skippedOn(process.env['WEIR_TEST_STORE'])) }
+          : {}),
+      },
       setupFiles: ['dist/test/util/clean-up.js'],
+      globalSetup: mode === 'cluster-store' ? ['dist/test/cluster/suites-setup.js'] : [],
       pool: 'forks',
       // Node imports the compiled files itself: a file starts half a second earlier.
       experimental: { viteModuleRunner: false, nodeLoader: false },

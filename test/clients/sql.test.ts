@@ -1,5 +1,6 @@
 /** Statements over HTTP: in the documents that clients send, and for readers with policies. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { STORE } from '../util/cluster-node.ts'
 import { send, startServer, type TestPool, type TestServer } from '../util/server.ts'
 
 const COLUMNS = [
@@ -111,7 +112,8 @@ test('the costs are told in the fields that Grafana selects', async () => {
       type: 'SQL',
       subtype: null,
       status: 'COMPLETED',
-      recordsProcessed: '12',
+      // A cluster tells what its servers read.
+      recordsProcessed: STORE === 'local' ? '12' : expect.any(String),
       resultingRecords: 3,
       booster: null,
     },

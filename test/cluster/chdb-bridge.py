@@ -1,7 +1,12 @@
 """ClickHouse's HTTP interface before chdb, as far as Weir uses it: one session, one statement at a time.
 
-usage: chdb-bridge.py   prints its port, and ends with its standard input
+usage: chdb-bridge.py [--cluster]   prints its port, and ends with its standard input
+
+With --cluster it stands for a cluster of one shard with one replica: its macros and its remote_servers are those of
+ClickHouse. Tables with replicas stay read-only in an embedded ClickHouse, so they are written as tables without, and
+a replica is in sync where its table is there. An unknown database is created.
 """
+import atexit
 import json
 import os
 import re
@@ -14,10 +19,29 @@ from urllib.parse import parse_qsl, urlsplit
 
 from chdb import session
 
-SESSION = session.Session()
+CONFIG = """<clickhouse>
+<tcp_port>9000</tcp_port><macros><shard>1</shard><replica>r1</replica></macros>
+<remote_servers><weir><shard><replica><host>127.0.0.1</host><port>9000</port></replica></shard></weir></remote_servers>
+</clickhouse>"""
+IS_CLUSTER = "--cluster" in sys.argv
+
+
+def opened():
+    if not IS_CLUSTER:
+        return session.Session()
+    folder = tempfile.mkdtemp(prefix="weir-chdb-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with open(f"{folder}/config.xml", "w") as file:
+        file.write(CONFIG)
+    return session.Session(f"{folder}/data?config-file={folder}/config.xml")
+
+
+SESSION = opened()
 LOCK = threading.Lock()
 # Names of the address that are no settings.
 PLAIN = {"query", "query_id", "database", "user", "password", "default_format", "session_id"}
+REPLICATED = re.compile(r"ENGINE = Replicated(\w*MergeTree)\('[^']*', '[^']*'(?:, )?")
+SYNC = re.compile(r"^SYSTEM SYNC REPLICA (.*?)(?: LIGHTWEIGHT)?$")
 # Settings of the HTTP interface alone, and what would lock the session.
 IGNORED = {"readonly", "wait_end_of_query", "buffer_size", "cancel_http_readonly_queries_on_client_close"}
 INSERT = re.compile(rb"^\s*INSERT\s.*\sFORMAT\s+(\w+)\s*$", re.I | re.S)
@@ -25,6 +49,19 @@ FORMAT = re.compile(r"\sFORMAT\s+(\w+)\s*$", re.I)
 # Without wait_end_of_query they are sent as they are made.
 STREAMED = {"ArrowStream", "Parquet"}
 applied = {}
+database = "default"
+
+
+def use(name):
+    global database
+    if name != database:
+        SESSION.query(f"CREATE DATABASE IF NOT EXISTS {name}")
+        SESSION.query(f"USE {name}")
+        database = name
+
+
+def without_replicas(sql):
+    return SYNC.sub(r"SELECT 1 FROM \1 WHERE 0", REPLICATED.sub(r"ENGINE = \1(", sql))
 
 
 def apply(settings):
@@ -61,11 +98,16 @@ class Handler(BaseHTTPRequestHandler):
         parameters = {name[6:]: value for name, value in fields.items() if name.startswith("param_")}
         try:
             with LOCK:
+                if IS_CLUSTER:
+                    use(fields.get("database", "default"))
+                    names = [name for name in names if not name.startswith("insert_quorum")]
                 apply({name: fields[name] for name in names})
                 if query and INSERT.match(query):
                     result = insert(query, body)
                 else:
                     sql = (query + b"\n" + body).decode()
+                    if IS_CLUSTER:
+                        sql = without_replicas(sql.strip())
                     written = FORMAT.search(sql)
                     form = written.group(1) if written else "TabSeparated"
                     if form in STREAMED and "wait_end_of_query" not in fields:
@@ -153,4 +195,5 @@ server = Server(("127.0.0.1", 0), Handler)
 print(server.server_address[1], flush=True)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 sys.stdin.read()
+atexit._run_exitfuncs()  # chdb itself does not always end
 os._exit(0)

@@ -32,12 +32,22 @@ export function whyNoClickHouse(): string | undefined {
 export async function startClickHouse(): Promise<TestClickHouse> {
   const known = process.env['WEIR_TEST_CLICKHOUSE_URL']
   if (known !== undefined) return clickHouseAt(known, async () => {})
-  const child = spawn(process.env['WEIR_TEST_CHDB_PYTHON']!, [BRIDGE], { stdio: ['pipe', 'pipe', 'inherit'] })
-  const [port] = (await once(child.stdout, 'data')) as [Buffer]
-  return clickHouseAt(`http://127.0.0.1:${String(port).trim()}`, async () => {
-    child.stdin.end()
-    if (child.exitCode === null) await once(child, 'exit')
-  })
+  const { url, stop } = await startBridge([])
+  return clickHouseAt(url, stop)
+}
+
+/** chdb behind chdb-bridge.py, with these arguments. */
+export async function startBridge(args: readonly string[]): Promise<Pick<TestClickHouse, 'url' | 'stop'>> {
+  const stdio = ['pipe', 'pipe', 'inherit'] as const
+  const child = spawn(process.env['WEIR_TEST_CHDB_PYTHON']!, [BRIDGE, ...args], { stdio: [...stdio] })
+  const [port] = (await once(child.stdout!, 'data')) as [Buffer]
+  return {
+    url: `http://127.0.0.1:${String(port).trim()}`,
+    async stop() {
+      child.stdin!.end()
+      if (child.exitCode === null) await once(child, 'exit')
+    },
+  }
 }
 
 function clickHouseAt(url: string, end: () => Promise<void>): TestClickHouse {

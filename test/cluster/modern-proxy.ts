@@ -4,6 +4,7 @@
  * times and most functions are not there.
  *
  *   sumOrNull, toInt128   sum, toInt64
+ *   an unknown database is made
  *   settings           those that are unknown are left out
  *   {p1:String}        the value of param_p1
  *   remote(…, view(SELECT … FROM t …))   SELECT … FROM remote(…, default, t) …
@@ -56,6 +57,9 @@ async function translated(
   ended: AbortSignal,
 ): Promise<Answer> {
   const known = new URLSearchParams([...parameters].filter(([name]) => KNOWN.includes(name)))
+  const database = known.get('database') ?? 'default'
+  const create = Buffer.from(`CREATE DATABASE IF NOT EXISTS ${database}`)
+  if (database !== 'default') await ask(port, new URLSearchParams(), create, ended)
   // Rows of an INSERT stay as they are.
   if (parameters.has('query')) return await ask(port, known, body, ended)
   const sql = older(body.toString(), parameters)
@@ -79,9 +83,9 @@ function textOf(text: string): Buffer {
 function older(sql: string, parameters: URLSearchParams): string {
   return sql
     .replaceAll(
-      /remote\(('[^']*'), view\((SELECT .*? FROM )`default`\.(`\w+`)(.*?)\)(, '[^']*', '[^']*')\)/g,
-      (_, servers: string, select: string, table: string, rest: string, as: string) =>
-        `(${select}remote(${servers}, default, ${table}${as})${rest})`,
+      /remote\(('[^']*'), view\((SELECT .*? FROM )`(\w+)`\.(`\w+`)(.*?)\)(, '[^']*', '[^']*')\)/g,
+      (_, servers: string, select: string, database: string, table: string, rest: string, as: string) =>
+        `(${select}remote(${servers}, ${database}, ${table}${as})${rest})`,
     )
     .replaceAll(/\{(p\d+):(\w+)\}/g, (_, name: string, type: string) => {
       const value = parameters.get(`param_${name}`) ?? ''

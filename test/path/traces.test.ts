@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { ask } from '../api/client.ts'
 import { weir } from '../tools/folder.ts'
+import { STORE } from '../util/cluster-node.ts'
 import { readLog } from '../util/log-lines.ts'
 import { OtlpReceiver, type ReceivedSpan } from '../util/otlp-receiver.ts'
 import {
@@ -94,12 +95,13 @@ describe.each(['uws', 'node'])('over %s', http => {
         'deployment.environment.name': 'test',
       },
     })
-    const stages = ['parse', 'log', 'memtable'].map(name => named(spans, name))
+    const names = STORE === 'local' ? ['parse', 'log', 'memtable'] : ['parse', 'insert']
+    const stages = names.map(name => named(spans, name))
     for (const stage of stages) expectInside(stage, request)
     const [parse, log, memtable] = stages
-    expect([parse?.endNs, log?.endNs]).toEqual([log?.startNs, memtable?.startNs])
+    if (STORE === 'local') expect([parse?.endNs, log?.endNs]).toEqual([log?.startNs, memtable?.startNs])
     expect(parse?.attributes).toEqual({ 'weir.batch.requests': 1 })
-    expect(spans.length).toBe(4)
+    expect(spans.length).toBe(1 + names.length)
     expect(receiver.requests[0]).toMatchObject({
       url: '/v1/traces',
       headers: { 'content-type': 'application/x-protobuf', 'x-of-collector': 'a b' },

@@ -1,7 +1,18 @@
 /**
- * Runs with every test file: ends its servers and removes its folders when the file ends.
+ * Runs with every test file: ends its servers and removes its folders when the file ends. Skips what
+ * a cluster has not, where the servers are nodes of one (cluster/suites.mjs).
  */
-import { afterAll } from 'vitest'
+import { afterAll, beforeEach } from 'vitest'
+import { dropDatabases, STORE, whyNot } from './cluster-node.ts'
 import { removeLeftovers } from './server.ts'
 
-afterAll(removeLeftovers)
+if (STORE !== 'local')
+  beforeEach(({ task, skip }) => {
+    const why = whyNot(task.file.name, task.name)
+    if (why !== undefined) skip(why)
+  })
+
+afterAll(async () => {
+  removeLeftovers()
+  await dropDatabases()
+})

@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { nodeEnvironment } from './cluster-node.ts'
 
 const MAIN = fileURLToPath(new URL('../../src/app/main.js', import.meta.url))
 
@@ -174,7 +175,8 @@ export function spawnServer(options: StartOptions & { readonly dataDir: string }
       : ['sh', '-c', `ulimit -n ${descriptorsMax} && exec "$@"`, 'sh', ...command]
   const child = spawn(limited[0]!, limited.slice(1), {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, ...env },
+    // Another build may know no other store.
+    env: { ...process.env, ...(main === MAIN ? nodeEnvironment(dataDir) : {}), ...env },
   })
   children.add(child)
   child.once('close', () => children.delete(child))

@@ -1,0 +1,153 @@
+/**
+ * The tests of the real server that run again with each server as a node of a cluster:
+ *
+ *   WEIR_TEST_STORE=chdb|clickhouse18 npx vitest run --mode cluster-store [files]
+ *
+ * See suites-setup.ts. What they are skipped for stands here, beside the files that are not run.
+ */
+
+const VERSION_COLUMN = 'a version column is refused in a cluster'
+const FOLDER = 'it is about the data folder'
+const GIVEN_ADMIN = 'nodes are given the first application'
+const STAGES = 'it names the parts of the local store'
+const PLACES = 'received-at has the slot of the node in its low digits'
+
+/** Files below test/, and the tests of each that are skipped, by how their titles begin. */
+export const SUITES = {
+  'clients/airbyte': {
+    'records that replace each other are listed': VERSION_COLUMN,
+    'a full reset deletes': VERSION_COLUMN,
+  },
+  'clients/client_documents_validate': {},
+  'clients/counters_model': {},
+  'clients/grids_as_sent': {},
+  'clients/grids_model': {},
+  'clients/metric_questions': {},
+  'clients/oauth_simple': {},
+  'clients/requests_as_sent': {},
+  'clients/sample_documents_answer': {},
+  'clients/sql': { 'the SQL that ran is told': 'it compares the SQL of DuckDB' },
+  'clients/terraform_operations': {},
+  'clients/ui-kit/hooks': {},
+  'console/sessions': {},
+  'path/byte_order_marks': {
+    'columns, values, ids and properties': 'after its questions it rebuilds the index',
+  },
+  'path/ended_access': {},
+  'path/generic_pools': {},
+  'path/guesses_at_secrets': {},
+  'path/handed_secret': {},
+  'path/ids_of_another_server': { 'a command finds a pool by it': FOLDER },
+  'path/ingest_contract': {},
+  'path/keys_end_to_end': {},
+  'path/load_and_deletion': {},
+  'path/log_lines': {
+    'every line from start to stop': GIVEN_ADMIN,
+    'an error that ends the command': FOLDER,
+    'a flush that fails': FOLDER,
+    'the line about an internal error': FOLDER,
+    '--log-level warn': GIVEN_ADMIN,
+  },
+  'path/messages': { 'a new folder where': FOLDER },
+  'path/metrics': {
+    'counters, by a sequence': STAGES,
+    'the memtable grows': STAGES,
+  },
+  'path/metrics_and_policies': {},
+  'path/openapi': {
+    'what the commands ask': 'it takes a backup',
+    'a second backup': 'it takes a backup',
+    'backUp is refused': 'a node refuses every backup',
+    'every documented answer came': 'those of backups did not',
+  },
+  'path/presets_over_http': {},
+  'path/query_route': {},
+  'path/received_at_rises': {
+    'no event is lost with few ids': 'it removes the index',
+    'every event of a batch': 'it removes the index',
+    'a DELETE with a received-at of six digits': PLACES,
+  },
+  'path/rejected_events': {},
+  'path/rejected_events_pool': {},
+  'path/senders': {},
+  'path/staleness': { 'a query may miss rows': 'a question of a cluster sees everything acknowledged' },
+  'path/table_settings': {
+    'the highest ': VERSION_COLUMN,
+    'is required in every event': VERSION_COLUMN,
+    'decides among the events': VERSION_COLUMN,
+    'keeps rows for ever': VERSION_COLUMN,
+  },
+  'path/tls': {},
+  'path/traces': {
+    'a query has its plan': STAGES,
+    'a line of the log names the trace': FOLDER,
+    'that never answers fills a queue': 'a request has a stage less, so the queue stays open',
+  },
+  'path/values_end_to_end': {},
+  'path/waiting_applications': {},
+  'path/who_may_see_what': { 'files of the data folder': FOLDER },
+  'path/who_reads_rejected_events': {},
+}
+
+/** What a vehicle lacks: tests that are skipped on it alone. */
+export const LACKS = {
+  chdb: {
+    'path/load_and_deletion': { 'eight heavy queries': 'chdb runs one statement at a time' },
+  },
+  clickhouse18: {},
+}
+
+/**
+ * By file: why tests whose titles begin so are skipped.
+ * @param {string | undefined} vehicle
+ */
+export function skippedOn(vehicle) {
+  if (vehicle !== 'chdb' && vehicle !== 'clickhouse18')
+    throw new Error('WEIR_TEST_STORE is chdb or clickhouse18')
+  /** @type {Record<string, Record<string, string>>} */
+  const lacks = LACKS[vehicle]
+  return Object.fromEntries(
+    Object.entries(SUITES).map(([file, skipped]) => [file, { ...skipped, ...lacks[file] }]),
+  )
+}
+
+/** Files that start a server and are not run again, and why. */
+export const LOCAL_ONLY = {
+  'clients/python/main': 'npm run test:python',
+  'console/files': 'files of the console, which no store has',
+  'crash/': 'kills at points of the local log; faults.test.ts kills nodes and servers',
+  'faults/': 'faults of the disk below the data folder',
+  'flips/': 'flipped bits in files of the data folder',
+  'golden/': 'data folders of earlier versions',
+  'index/': 'the key index',
+  'jobs/': 'jobs over segments and kills of the local log',
+  'path/added_columns': 'merges, a rebuilt index, a backup and its restore',
+  'path/added_columns_beside_versions': 'version columns, a rebuilt index',
+  'path/arrow_stream': 'deletion vectors, segments that are pinned',
+  'path/clock_steps': 'segments and retention by the wall clock of the machine',
+  'path/compaction': 'merges of segments',
+  'path/damage_': 'damage to files of the data folder',
+  'path/deploy_examples': 'metrics of the local store',
+  'path/exports': 'files that DuckDB copies',
+  'path/first_process_of_a_container': 'the query process',
+  'path/imports': 'flushes and starts of an import on a data folder',
+  'path/job_pages': 'pages that run commands on a data folder',
+  'path/metrics_of_the_machine': 'the disk of the data folder',
+  'path/mounted_data_folder': 'the data folder as a volume',
+  'path/operation': 'commands, locks and starts of a data folder',
+  'path/pools_deleted_during_flushes': 'flushes',
+  'path/priorities': 'threads of flushes and merges',
+  'path/query_process': "DuckDB's process",
+  'path/readme_commands': 'pages that start a server of their own',
+  'path/records_model': 'merges, rebuilds, verify and segments that others read',
+  'path/replay_of_more_than_a_flush': 'the log',
+  'path/retention': 'merges that remove rows',
+  'path/second_process_on_a_folder': 'the lock of the data folder',
+  'path/tail': 'flushed and unflushed rows of the local store',
+  'path/thread_names': 'threads of the local store',
+  'power/': 'power cuts of the data folder',
+  'query/arrow/export_command': 'a command that reads a data folder',
+  'setup/': 'the package',
+  'terraform/': 'npm run test:terraform',
+  'tools/': 'commands over a data folder',
+}
