@@ -26,83 +26,60 @@ export interface ArrowMessage {
 export async function* arrowMessages(
   chunks: AsyncIterable<Buffer>,
 ): AsyncGenerator<ArrowMessage, void, void> {
-  const ahead = new BytesAhead()
+  // The message that comes, with room for what is known of it: its head, its metadata, then all.
+  let bytes = newRoom(MESSAGE_HEAD_BYTES)
+  let filled = 0
   let isEnded = false
-  for await (const chunk of chunks) {
-    ahead.add(chunk)
-    for (let found = nextMessage(ahead); found !== undefined; found = nextMessage(ahead)) {
-      if (isEnded) throw brokenAnswer(ahead.first(WHY_BYTES))
-      if (found === 'end') isEnded = true
-      else yield found
+  for await (let chunk of chunks)
+    while (chunk.length > 0) {
+      const part = chunk.subarray(0, bytes.length - filled)
+      bytes.set(part, filled)
+      filled += part.length
+      chunk = chunk.subarray(part.length)
+      if (filled < bytes.length) continue
+      const { length, header } = inspect(bytes)
+      if (length > filled) {
+        const room = newRoom(length)
+        room.set(bytes)
+        bytes = room
+        continue
+      }
+      if (isEnded) throw brokenAnswer(bytes)
+      if (length === 0) isEnded = true
+      else yield { header, bytes }
+      bytes = newRoom(MESSAGE_HEAD_BYTES)
+      filled = 0
     }
-  }
-  if (!isEnded || ahead.length > 0) throw brokenAnswer(ahead.first(WHY_BYTES))
+  if (!isEnded || filled > 0) throw brokenAnswer(bytes.subarray(0, filled))
 }
 
 /** Why an answer ended early, as its last bytes say. */
 export function brokenAnswer(last: Uint8Array): Error {
-  const text = Buffer.from(last).toString()
+  const text = Buffer.from(last.subarray(0, WHY_BYTES)).toString()
   const code = /Code: (\d{1,6})\. DB::/.exec(text)?.[1]
   return code === undefined
     ? new Unavailable('cluster', 'the answer of ClickHouse was cut off')
     : new ClickHouseError(Number(code), text.slice(text.indexOf('Code: ')))
 }
 
-/** The next message; undefined where more bytes are needed. */
-function nextMessage(ahead: BytesAhead): ArrowMessage | 'end' | undefined {
-  if (ahead.length < MESSAGE_HEAD_BYTES) return undefined
-  const length = metadataBytes(ahead.first(MESSAGE_HEAD_BYTES))
-  if (length === 0) {
-    ahead.take(MESSAGE_HEAD_BYTES)
-    return 'end'
-  }
-  if (length === undefined || length > METADATA_BYTES_MAX) {
-    if (ahead.length >= WHY_BYTES) throw brokenAnswer(ahead.first(WHY_BYTES))
-    return undefined
-  }
-  const bodyAt = MESSAGE_HEAD_BYTES + length
-  if (ahead.length < bodyAt) return undefined
-  const { header, bodyBytes } = messageParts(ahead.first(bodyAt).subarray(MESSAGE_HEAD_BYTES))
-  if (bodyBytes < 0 || bodyBytes > MESSAGE_BYTES_MAX)
-    throw new Unavailable('cluster', `ClickHouse sent a block of ${bodyBytes} bytes`)
-  if (ahead.length < bodyAt + bodyBytes) return undefined
-  return { header, bytes: ahead.take(bodyAt + bodyBytes) }
+/** Memory of its own, which can be moved. It is not cleared. */
+function newRoom(bytes: number): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(Buffer.allocUnsafeSlow(bytes).buffer)
 }
 
-class BytesAhead {
-  length = 0
-  #chunks: Buffer[] = []
-
-  add(chunk: Buffer): void {
-    this.#chunks.push(chunk)
-    this.length += chunk.length
+/** The length of the message that begins so, as far as its beginning tells. The end mark has 0. */
+function inspect(begin: Uint8Array): { readonly length: number; readonly header: number } {
+  const metadata = metadataBytes(begin)
+  if (metadata === 0) return { length: 0, header: 0 }
+  if (metadata === undefined || metadata > METADATA_BYTES_MAX) {
+    // No message: what stands here says why.
+    if (begin.length >= WHY_BYTES) throw brokenAnswer(begin)
+    return { length: WHY_BYTES, header: 0 }
   }
-
-  /** A copy of the first bytes: at most `count`. */
-  first(count: number): Uint8Array<ArrayBuffer> {
-    const bytes = new Uint8Array(Buffer.allocUnsafeSlow(Math.min(count, this.length)).buffer)
-    let at = 0
-    for (const chunk of this.#chunks) {
-      if (at === bytes.length) break
-      const part = chunk.subarray(0, bytes.length - at)
-      bytes.set(part, at)
-      at += part.length
-    }
-    return bytes
-  }
-
-  /** The same, which are removed. */
-  take(count: number): Uint8Array<ArrayBuffer> {
-    const bytes = this.first(count)
-    let rest = count
-    const kept = this.#chunks.findIndex(chunk => {
-      if (rest < chunk.length) return true
-      rest -= chunk.length
-      return false
-    })
-    this.#chunks = kept < 0 ? [] : this.#chunks.slice(kept)
-    if (rest > 0 && this.#chunks[0] !== undefined) this.#chunks[0] = this.#chunks[0].subarray(rest)
-    this.length -= count
-    return bytes
-  }
+  const bodyAt = MESSAGE_HEAD_BYTES + metadata
+  if (begin.length < bodyAt) return { length: bodyAt, header: 0 }
+  const { header, bodyBytes } = messageParts(begin.subarray(MESSAGE_HEAD_BYTES, bodyAt))
+  if (bodyBytes < 0 || bodyBytes > MESSAGE_BYTES_MAX)
+    throw new Unavailable('cluster', `ClickHouse sent a block of ${bodyBytes} bytes`)
+  return { length: bodyAt + bodyBytes, header }
 }

@@ -321,7 +321,7 @@ export function parametersOf(bounds: readonly Bound[]): Record<string, string> {
     const encoded = encodeURIComponent(text).length
     bytes += encoded
     if (Buffer.byteLength(text) > PARAMETER_BYTES_MAX || bytes > PARAMETERS_BYTES_MAX)
-      throw new Refused('the values of the question are too long for a cluster')
+      throw new Unavailable('too_much_work', 'the values of the question are too long for a cluster')
     parameters[`param_p${index + 1}`] = text
   }
   return parameters
