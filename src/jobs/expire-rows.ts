@@ -18,10 +18,9 @@ import type { Filter } from '../query/plan/where.ts'
 import { cutoffUs } from '../store/compaction/pick-compaction.ts'
 import { wallMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
-import { warn } from '../util/say.ts'
+import { errorText, fail, warn } from '../util/say.ts'
 
-/** Days end once a day; nodes and their clocks may differ. */
-const LOOK_MS = 3_600_000
+const LOOK_MS = 5_000
 /** The creator of documents that no caller made. */
 const SYSTEM = 'system'
 
@@ -30,29 +29,40 @@ export interface ExpiryDeps {
   readonly catalog: Pick<Catalog, 'change' | 'read'>
   readonly reading: QuestionDeps
   boundary(): Promise<number>
-  /** Default LOOK_MS; tests set less. */
-  readonly lookMs?: number
 }
 
-/** Looks at all pools every hour, until the signal. */
+/**
+ * Looks at each pool once a day and when its days change, until the signal. Events that come when
+ * they are too old already stay until the next day.
+ */
 export async function expireRows(deps: ExpiryDeps, ended: AbortSignal): Promise<void> {
+  /** Up to when the rows of a pool were looked at, in us. */
+  const looked = new Map<string, number>()
   while (!ended.aborted) {
     for (const pool of deps.catalog.read.pools.all()) {
       if (ended.aborted) return
       try {
-        await expirePool(pool, deps)
+        const cutoff = cutoffUs(pool.retentionDays, wallMs())
+        if (cutoff === undefined || looked.get(pool.id) === cutoff) continue
+        if (await expirePool(pool, cutoff, deps)) looked.set(pool.id, cutoff)
       } catch (error) {
-        if (!(error instanceof Unavailable)) throw error
-        warn(`retention of the Data Pool ${pool.id} waits for the next look: ${error.message}`)
+        const what = `retention of the Data Pool ${pool.id} waits for the next look`
+        if (error instanceof Unavailable) warn(`${what}: ${error.message}`)
+        // A bug. It would end each node that leads, one after the other.
+        else fail(`${what}: ${errorText(error as Error)}`)
       }
     }
-    await sleep(deps.lookMs ?? LOOK_MS, undefined, { signal: ended, ref: false }).catch(() => {}) // it ends
+    await sleep(LOOK_MS, undefined, { signal: ended, ref: false }).catch(() => {}) // it ends
   }
 }
 
-async function expirePool(pool: Pool, { catalog, reading, boundary }: ExpiryDeps): Promise<void> {
-  const cutoff = cutoffUs(pool.retentionDays, wallMs())
-  if (cutoff === undefined || catalog.read.jobs.of(pool.id).some(isUnfinished)) return
+/** False where the pool has a job, which ends first. */
+async function expirePool(
+  pool: Pool,
+  cutoff: number,
+  { catalog, reading, boundary }: ExpiryDeps,
+): Promise<boolean> {
+  if (catalog.read.jobs.of(pool.id).some(isUnfinished)) return false
   const old: StoredFilter & Filter = {
     column: pool.timestamp ?? RECEIVED_AT,
     operator: 'LESS_THAN',
@@ -60,7 +70,7 @@ async function expirePool(pool: Pool, { catalog, reading, boundary }: ExpiryDeps
     and: [],
     or: [],
   }
-  if ((await countOf(pool, old, catalog, reading)) === 0) return
+  if ((await countOf(pool, old, catalog, reading)) === 0) return true
   const asked = {
     kind: 'DELETE_RECORDS',
     dataPool: pool.id,
@@ -69,6 +79,7 @@ async function expirePool(pool: Pool, { catalog, reading, boundary }: ExpiryDeps
     set: [],
   } as const
   await catalog.change(createRewriteJob({ ...asked, beforeSequence: await boundary() }, SYSTEM))
+  return true
 }
 
 async function countOf(

@@ -3,7 +3,7 @@
  * standard input.
  *
  *   clickhouse18  two shards of two replicas of ClickHouse 18.16, each behind modern-proxy.ts
- *   chdb          ClickHouse 26.9, embedded: one shard of one replica, whose tables have no replicas
+ *   chdb          ClickHouse 26.9, embedded: one shard of one replica, with tables of no replicas
  */
 import { once } from 'node:events'
 import { atEnd, endAll } from './at-end.ts'

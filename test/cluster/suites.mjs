@@ -29,6 +29,7 @@ export const SUITES = {
   'clients/sql': { 'the SQL that ran is told': 'it compares the SQL of DuckDB' },
   'clients/terraform_operations': {},
   'clients/ui-kit/hooks': {},
+  'cluster/retention': {},
   'console/sessions': {},
   'path/byte_order_marks': {
     'columns, values, ids and properties': 'after its questions it rebuilds the index',

@@ -1,5 +1,5 @@
 /**
- * Runs with every test file: ends its servers and removes its folders when the file ends. Skips what
+ * Runs with every test file: ends its servers and removes its folders with the file. Skips what
  * a cluster has not, where the servers are nodes of one (cluster/suites.mjs).
  */
 import { afterAll, beforeEach } from 'vitest'

@@ -278,7 +278,7 @@ export interface RewriteJob extends JobCommon {
   readonly beforeSequence: number
   /** null before the job started, and in a cluster. */
   readonly work: RewriteWork | null
-  /** How far it is in each shard of a cluster. Absent before the job started there, and elsewhere. */
+  /** How far it is in each shard of a cluster. Absent before it started there, and elsewhere. */
   readonly shards?: readonly ShardWork[]
   /** A caller has cancelled it. It ends after the segment that it is at. */
   readonly isCancelled: boolean
