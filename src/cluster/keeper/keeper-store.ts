@@ -22,7 +22,20 @@ import { KiB } from '../../util/limits.ts'
 import { KEEPER_ERROR, type Write } from './jute.ts'
 import { KeeperClient, KeeperLost, type KeeperOptions, KeeperRefused } from './keeper-client.ts'
 import { KeeperNodes } from './keeper-nodes.ts'
-import { checkRoot, FORMAT, json, type Layout, type Root } from './keeper-root.ts'
+import {
+  checkRoot,
+  FORMAT,
+  json,
+  type Layout,
+  makePath,
+  type Paths,
+  pathsOf,
+  READS_MAX,
+  type Root,
+  readDocuments,
+  readRoot,
+  unlessRefused,
+} from './keeper-root.ts'
 
 /** A node that was away for longer reads the catalog again: it ends, and starts anew. */
 const CHANGES_KEPT = 1_000
@@ -34,8 +47,6 @@ const BYTES_PER_FORGOTTEN = 64 * KiB
 const CHANGES_KEPT_MIN = 100
 /** Keeper refuses requests of 1 MiB. A change has its documents twice. */
 const CHANGE_BYTES_MAX = 1_000_000
-/** Reads that are sent together. */
-const READS_MAX = 500
 const CONNECT_MS_MAX = 30_000
 /** A try again of what Keeper refused on a connection that stands. */
 const RETRY_MS = 1_000
@@ -76,7 +87,7 @@ export interface KeeperStore extends StoreClient {
   fence(): Promise<void>
 }
 
-interface KeptChange extends Change {
+export interface KeptChange extends Change {
   /** A random text of the node that made it, by which it finds its own after a lost connection. */
   readonly by: string
 }
@@ -101,7 +112,7 @@ class Store implements KeeperStore {
   readonly nodes: KeeperNodes
   zxidOffset = 0
   readonly #options: KeeperStoreOptions
-  readonly #path: string
+  readonly #paths: Paths
   /** Keys of the documents at `#version`. */
   readonly #keys = new Set<string>()
   #version = 0
@@ -128,7 +139,7 @@ class Store implements KeeperStore {
   constructor(options: KeeperStoreOptions) {
     const { keeper, root } = options
     this.#options = options
-    this.#path = `${root}/catalog`
+    this.#paths = pathsOf(root)
     this.keeper = new KeeperClient({
       ...keeper,
       onConnected: isNew => {
@@ -137,7 +148,7 @@ class Store implements KeeperStore {
       },
       onWatched: path => {
         this.nodes.watched(path)
-        if (path === this.#path && this.#isOpen) void this.#followOr()
+        if (path === this.#paths.catalog && this.#isOpen) void this.#followOr()
       },
     })
     this.nodes = new KeeperNodes(this.keeper, `${root}/nodes`)
@@ -188,20 +199,21 @@ class Store implements KeeperStore {
       throw new CannotRun(
         `Keeper grants no session shorter than ${this.keeper.sessionMs} ms, two of its ticks: a session needs three, ${this.keeper.sessionMs * 1.5} ms`,
       )
-    await this.#make(`${root}/nodes`)
+    await makePath(this.keeper, `${root}/nodes`)
     const first: Root = { format: FORMAT, version: 0, oldest: 1, layout, zxidOffset: 0 }
     const catalog: Write[] = [
-      { kind: 'create', path: this.#path, data: json(first) },
-      { kind: 'create', path: `${this.#path}/documents`, data: json(null) },
-      { kind: 'create', path: `${this.#path}/changes`, data: json(null) },
+      { kind: 'create', path: this.#paths.catalog, data: json(first) },
+      { kind: 'create', path: this.#paths.documents, data: json(null) },
+      { kind: 'create', path: this.#paths.changes, data: json(null) },
     ]
-    await this.#unlessRefused(catalog, KEEPER_ERROR.nodeExists)
+    await unlessRefused(this.keeper, catalog, KEEPER_ERROR.nodeExists)
     // From here on each change waits for this node.
     await this.nodes.register(0)
     const { root: before } = await this.#readRoot()
     checkRoot(before, layout)
     this.zxidOffset = before.zxidOffset
-    for (const entry of await this.#readDocuments()) this.#documents.set(entry[0], entry)
+    for (const entry of await readDocuments(this.keeper, this.#paths))
+      this.#documents.set(entry[0], this.#opened(entry))
     for (const key of this.#documents.keys()) this.#keys.add(key)
     // Documents may be newer than `before`. After all changes since then they are those of one
     // version, because a change has its documents whole.
@@ -235,7 +247,7 @@ class Store implements KeeperStore {
     for (let tries = 1; ; tries += 1) {
       await this.#isConnected(CONNECT_MS_MAX)
       try {
-        if (tries > 1) await this.keeper.sync(this.#path)
+        if (tries > 1) await this.keeper.sync(this.#paths.catalog)
         await this.#followInTurn()
         await this.nodes.allApplied(version)
         return
@@ -266,14 +278,14 @@ class Store implements KeeperStore {
     const forgotten = Math.max(0, large, count - CHANGES_KEPT)
     return [
       this.#rootWrite(version, this.#oldest + forgotten),
-      { kind: 'create', path: this.#changePath(version), data },
+      { kind: 'create', path: this.#paths.change(version), data },
       ...sealed.map(([key, value]): Write => {
         const kind = this.#keys.has(key) ? 'setData' : 'create'
-        return { kind, path: this.#documentPath(key), data: json(value) }
+        return { kind, path: this.#paths.document(key), data: json(value) }
       }),
-      ...removes.map((key): Write => ({ kind: 'delete', path: this.#documentPath(key) })),
+      ...removes.map((key): Write => ({ kind: 'delete', path: this.#paths.document(key) })),
       ...Array.from({ length: forgotten }, (_, index): Write => {
-        return { kind: 'delete', path: this.#changePath(this.#oldest + index) }
+        return { kind: 'delete', path: this.#paths.change(this.#oldest + index) }
       }),
     ]
   }
@@ -282,14 +294,14 @@ class Store implements KeeperStore {
   #rootWrite(version: number, oldest = this.#oldest): Write {
     const { layout } = this.#options
     const root: Root = { format: FORMAT, version, oldest, layout, zxidOffset: this.zxidOffset }
-    return { kind: 'setData', path: this.#path, data: json(root), version: this.#rootVersion }
+    return { kind: 'setData', path: this.#paths.catalog, data: json(root), version: this.#rootVersion }
   }
 
   async fence(): Promise<void> {
     for (let tries = 0; tries < TRIES_MAX; tries += 1) {
       await this.#followInTurn()
       const write = this.#rootWrite(this.#version)
-      if (await this.#unlessRefused([write], KEEPER_ERROR.badVersion)) return
+      if (await unlessRefused(this.keeper, [write], KEEPER_ERROR.badVersion)) return
     }
     throw new Unavailable('catalog_busy', 'Others change the catalog without a pause')
   }
@@ -299,7 +311,7 @@ class Store implements KeeperStore {
     await this.#isConnected(CONNECT_MS_MAX)
     // The change may still be on its way, in a session that has not ended. This write takes the
     // root from it, so that it is made before or never.
-    await this.#unlessRefused([this.#rootWrite(this.#version)], KEEPER_ERROR.badVersion)
+    await unlessRefused(this.keeper, [this.#rootWrite(this.#version)], KEEPER_ERROR.badVersion)
     await this.#followInTurn()
     if (this.#version < version) return false
     return (await this.#readChange(version)).by === by
@@ -314,7 +326,7 @@ class Store implements KeeperStore {
   async #returned(): Promise<void> {
     try {
       // In a Keeper that was emptied there is nothing to register at.
-      await this.keeper.sync(this.#path)
+      await this.keeper.sync(this.#paths.catalog)
       await this.#readRoot()
       const hasSlot = this.nodes.slot !== undefined
       if (!hasSlot) await this.nodes.register(this.#version)
@@ -377,44 +389,20 @@ class Store implements KeeperStore {
 
   async #readRoot(): Promise<{ readonly root: Root; readonly version: number }> {
     try {
-      const { data, stat } = await this.keeper.getData(this.#path, true)
+      const { root, stat } = await readRoot(this.keeper, this.#paths, true)
       this.#rootMadeBy ??= stat.createdZxid
-      if (this.#rootMadeBy === stat.createdZxid)
-        return { root: JSON.parse(data.toString()) as Root, version: stat.version }
+      if (this.#rootMadeBy === stat.createdZxid) return { root, version: stat.version }
     } catch (error) {
       if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode)) throw error
     }
     throw new CannotRun(
-      `the catalog that this node knows is not in Keeper any more, at ${this.#path}: was Keeper emptied? Restore it, then start again`,
+      `the catalog that this node knows is not in Keeper any more, at ${this.#paths.catalog}: was Keeper emptied? Restore it, then start again`,
     )
-  }
-
-  async #readDocuments(): Promise<Entry[]> {
-    const names = await this.keeper.getChildren(`${this.#path}/documents`)
-    const entries: Entry[] = []
-    for (let from = 0; from < names.length; from += READS_MAX) {
-      const some = names.slice(from, from + READS_MAX)
-      const read = await Promise.all(some.map(name => this.#readDocument(name)))
-      entries.push(...read.flat())
-    }
-    return entries
-  }
-
-  /** Nothing where it was removed meanwhile. */
-  async #readDocument(name: string): Promise<Entry[]> {
-    const key = decodeURIComponent(name)
-    try {
-      const { data } = await this.keeper.getData(this.#documentPath(key))
-      return [this.#opened([key, JSON.parse(data.toString())])]
-    } catch (error) {
-      if (error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode) return []
-      throw error
-    }
   }
 
   async #readChange(version: number): Promise<KeptChange> {
     try {
-      const { data } = await this.keeper.getData(this.#changePath(version))
+      const { data } = await this.keeper.getData(this.#paths.change(version))
       const { by, puts, removes } = JSON.parse(data.toString()) as KeptChange
       return { by, puts: puts.map(entry => this.#opened(entry)), removes }
     } catch (error) {
@@ -448,37 +436,6 @@ class Store implements KeeperStore {
     } finally {
       clearTimeout(timer)
     }
-  }
-
-  /** Makes the node, and its parents where they are not there: that needs rights at theirs. */
-  async #make(path: string): Promise<void> {
-    const write: Write = { kind: 'create', path, data: json(null) }
-    try {
-      await this.#unlessRefused([write], KEEPER_ERROR.nodeExists)
-    } catch (error) {
-      if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode)) throw error
-      await this.#make(path.slice(0, path.lastIndexOf('/')))
-      await this.#unlessRefused([write], KEEPER_ERROR.nodeExists)
-    }
-  }
-
-  /** False where they were refused so. */
-  async #unlessRefused(writes: readonly Write[], as: number): Promise<boolean> {
-    try {
-      await this.keeper.multi(writes)
-      return true
-    } catch (error) {
-      if (!(error instanceof KeeperRefused && error.error === as)) throw error
-      return false
-    }
-  }
-
-  #documentPath(key: string): string {
-    return `${this.#path}/documents/${encodeURIComponent(key)}`
-  }
-
-  #changePath(version: number): string {
-    return `${this.#path}/changes/${version}`
   }
 }
 

@@ -13,7 +13,7 @@ import { Unavailable } from '../../util/errors.ts'
 import { KEEPER_ERROR } from './jute.ts'
 import { type KeeperClient, KeeperRefused } from './keeper-client.ts'
 
-const ROW_BITS = 16n
+export const ROW_BITS = 16n
 /** Rows that one write serves. The last number is free for jobs. */
 export const ROWS_MAX = 2 ** Number(ROW_BITS) - 1
 const ZXID_BITS = 48n
