@@ -326,7 +326,7 @@ async function leads(node: Node, led: AbortSignal): Promise<void> {
   inform('this node leads: it runs the jobs of the cluster')
   const processes = () => cluster.keeper.nodes.processes()
   await Promise.all([
-    sweepTables(cluster, catalog, led),
+    sweepTables(cluster, catalog, leader, led),
     endImportsOfNodes(fenced, processes, led),
     expireRows(
       { catalog: fenced, reading: rowsOut(node).reading, boundary: () => cluster.versions.boundary() },
@@ -336,10 +336,16 @@ async function leads(node: Node, led: AbortSignal): Promise<void> {
 }
 
 /** Brings the tables of servers that were down up to date, until the signal. */
-async function sweepTables({ tables }: Cluster, catalog: Catalog, ended: AbortSignal): Promise<void> {
+async function sweepTables(
+  { tables, keeper }: Cluster,
+  catalog: Catalog,
+  leader: Leader,
+  ended: AbortSignal,
+): Promise<void> {
+  const mayDrop = (id: string) => leader.isLeader() && keeper.isCurrent() && catalog.pool(id) === undefined
   while (!ended.aborted) {
     const pools = new Map(catalog.pools().map(pool => [pool.id, catalog.read.currentSchema(pool)]))
-    for (const line of await tables.sweep(pools)) inform(line)
+    for (const line of await tables.sweep(pools, mayDrop)) inform(line)
     await sleep(SWEEP_MS, undefined, { signal: ended }).catch(() => {}) // it leads no more
   }
 }

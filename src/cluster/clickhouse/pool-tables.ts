@@ -83,14 +83,19 @@ export class PoolTables {
    * Makes the tables of every server those of the pools. Only one node does so at a time, every
    * half minute or so. Never rejects for what a server says.
    * @param pools all of a catalog that is current
+   * @param mayDrop asked before each drop: whether the table still has no pool. The process may have
+   * stood still since it read the pools
    * @returns lines for the operator: what was done, and what could not be
    */
-  async sweep(pools: PoolSchemas): Promise<readonly string[]> {
+  async sweep(
+    pools: PoolSchemas,
+    mayDrop: (table: string) => boolean = () => true,
+  ): Promise<readonly string[]> {
     const { shards, features } = this.#topology()
     const swept = shards.flat().map(async replica => {
       const lines: string[] = []
       try {
-        await this.#sweepServer(replica, pools, features, lines)
+        await this.#sweepServer(replica, pools, features, lines, mayDrop)
       } catch (error) {
         if (!(error instanceof Unavailable)) throw error
         lines.push(`tables of ${replica.address.url} are left for the next look: ${error.message}`)
@@ -105,6 +110,7 @@ export class PoolTables {
     pools: PoolSchemas,
     features: ServerFeatures,
     lines: string[],
+    mayDrop: (table: string) => boolean,
   ): Promise<void> {
     const where = replica.address.url
     /** One table that fails leaves the others their turn. */
@@ -132,7 +138,10 @@ export class PoolTables {
         )
     }
     for (const table of await this.#leftTables(replica, pools))
-      await attempt(`dropped the table ${table}, whose pool is deleted`, () => drop(replica, table, features))
+      if (mayDrop(table))
+        await attempt(`dropped the table ${table}, whose pool is deleted`, () =>
+          drop(replica, table, features),
+        )
   }
 
   /** The tables whose pool has not been there for long enough. */
