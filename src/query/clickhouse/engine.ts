@@ -17,6 +17,7 @@ import { Unavailable } from '../../util/errors.ts'
 import { FairQueue } from '../../util/fair-queue.ts'
 import {
   ANSWER_CHARACTERS_MAX,
+  MiB,
   QUERIES_RUNNING_MAX,
   QUERIES_WAITING_MAX,
   QUERY_MS_MAX,
@@ -120,7 +121,7 @@ export class ClickHouseEngine implements QueryEngine {
     try {
       throwIfEnded(gone, this.#stop.signal)
       verify()
-      const parameters = { ...STREAM_SETTINGS, ...settings, query_id: id, ...this.#limitsOf(fairKey) }
+      const parameters = { ...STREAM_SETTINGS, ...settings, query_id: id }
       written = await this.#written(task, format, signal)
       const all = { ...parameters, ...written.values }
       const chunks = written.http.stream(written.sql, all, STREAM_WAIT_MS_MAX, signal)
@@ -237,7 +238,7 @@ export class ClickHouseEngine implements QueryEngine {
       written = await this.#written(task, 'RowBinaryWithNamesAndTypes', signal)
       const parameters = {
         ...SETTINGS,
-        ...this.#limitsOf(fairKey),
+        max_memory_usage: String(memoryBytesOf(this.#propellerOf(fairKey))),
         wait_end_of_query: '1',
         query_id: id,
         max_execution_time: String(msMax / 1000),
@@ -274,10 +275,6 @@ export class ClickHouseEngine implements QueryEngine {
     return Math.min(queryMsMax, RESOURCES[this.#propellerOf(fairKey)].queryMsMax)
   }
 
-  #limitsOf(fairKey: string): Record<string, string> {
-    return { max_memory_usage: String(memoryBytesOf(this.#propellerOf(fairKey))) }
-  }
-
   /** ClickHouse ends a query whose connection is closed, but not while it sends no progress. */
   async #kill(id: string, http: ClickHouseHttp): Promise<void> {
     const sql = 'KILL QUERY WHERE query_id = {id:String} ASYNC'
@@ -310,8 +307,16 @@ export const SETTINGS: Readonly<Record<string, string>> = {
   max_parser_depth: '10000',
 }
 
-/** Streams run beside queries, so they take few cores. Clients decide how long they take. */
-const STREAM_SETTINGS = { ...SETTINGS, max_threads: '2', max_execution_time: '0' }
+/**
+ * Streams run beside queries, so each takes one core. Clients decide how long they take. FINAL holds
+ * a granule of each part, of up to 10 MiB: no propeller's memory is enough for 60 of them.
+ */
+const STREAM_SETTINGS = {
+  ...SETTINGS,
+  max_threads: '1',
+  max_memory_usage: String(1024 * MiB),
+  max_execution_time: '0',
+}
 
 export function parametersOf(bounds: readonly Bound[]): Record<string, string> {
   const parameters: Record<string, string> = {}
