@@ -38,6 +38,7 @@ export const SECTIONS = [
       'docs/how-to/run-in-production.md',
       'docs/deploy.md',
       'docs/how-to/back-up-to-a-bucket.md',
+      'docs/how-to/move-to-a-cluster.md',
       'docs/operating.md',
       'docs/http.md',
       'examples/deploy/README.md',

@@ -2,7 +2,6 @@
  * The store of a cluster: rows in the tables of ClickHouse, the catalog in its Keeper. A node has
  * no data folder. It may be killed, added and moved at will.
  */
-import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,7 +15,7 @@ import { type OpenedCatalog, openCatalogOf } from '../catalog/open-catalog.ts'
 import { syncedReplica } from '../cluster/clickhouse/synced-replicas.ts'
 import { type Cluster, mustBeCurrent, openCluster } from '../cluster/cluster.ts'
 import type { Leader } from '../cluster/keeper/leader.ts'
-import type { Config } from '../database/config.ts'
+import { clusterOptionsOf } from '../database/cluster-options.ts'
 import { createMetrics, type Metrics } from '../database/metrics.ts'
 import { addColumnRunner } from '../jobs/add-column.ts'
 import { endImportsOfNodes } from '../jobs/end-imports.ts'
@@ -29,7 +28,7 @@ import { clusterExports } from '../query/cluster-exports.ts'
 import { clusterTails } from '../query/cluster-tail.ts'
 import { EngineClient } from '../query/duckdb/engine-client.ts'
 import { must } from '../util/assert.ts'
-import { CannotRun, Unavailable } from '../util/errors.ts'
+import { Unavailable } from '../util/errors.ts'
 import { MEMTABLE_BYTES_MAX } from '../util/limits.ts'
 import { kernelNote } from '../util/native.ts'
 import { inform } from '../util/say.ts'
@@ -254,34 +253,6 @@ function runnersOf({ cluster, opened, leader, engine, metrics }: Node): ReturnTy
     ADD_COLUMN: addColumnRunner({ catalog, cutOver }),
     UPDATE_RECORDS: rewrite,
     DELETE_RECORDS: rewrite,
-  }
-}
-
-function clusterOptionsOf(config: Config) {
-  const { clickhouseUser: user, clickhousePassword: password, clickhouseDatabase: database } = config
-  const ca = config.clickhouseCa === '' ? {} : { ca: pem(config.clickhouseCa, 'WEIR_CLICKHOUSE_CA') }
-  const keeperCa = config.keeperCa === '' ? undefined : pem(config.keeperCa, 'WEIR_KEEPER_CA')
-  return {
-    addresses: config.clickhouseUrl.map(url => ({ url, user, password, database, ...ca })),
-    cluster: config.clickhouseCluster,
-    quorum: config.clickhouseQuorum,
-    isDurable: config.durability === 'fsync',
-    keeper: {
-      servers: config.keeper,
-      digest: config.keeperAuth === '' ? undefined : config.keeperAuth,
-      tls: keeperCa === undefined ? undefined : { ca: keeperCa },
-      sessionMs: config.keeperSessionMs,
-    },
-    root: config.keeperPath,
-    secretKey: Buffer.from(config.secretKey, 'hex'),
-  }
-}
-
-function pem(file: string, name: string): string {
-  try {
-    return readFileSync(file, 'utf8')
-  } catch (error) {
-    throw new CannotRun(`${name} cannot be read: ${(error as Error).message}`)
   }
 }
 

@@ -161,6 +161,13 @@ export const COMMANDS: readonly Command[] = [
     run: async input => (await import('../tools/bucket/list-backups.ts')).backups(input),
   },
   {
+    name: 'move',
+    positionals: [],
+    flags: [],
+    why: 'takes a stopped folder into the empty cluster that WEIR_CLICKHOUSE_URL, WEIR_KEEPER and WEIR_SECRET_KEY name; goes on after a kill',
+    run: async input => (await import('../tools/move/move.ts')).move(input),
+  },
+  {
     name: 'applications',
     instead: ASK_A_NODE,
     positionals: ['<action>', '[application]'],

@@ -18,13 +18,14 @@ import { must } from '../util/assert.ts'
 import { ReceivedClocks } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
 import { startThread } from '../util/thread-kit.ts'
-import type { InsertOptions } from './clickhouse/insert-rows.ts'
+import { type InsertOptions, quorumsOf } from './clickhouse/insert-rows.ts'
 import { PoolTables } from './clickhouse/pool-tables.ts'
 import { type QueriedPool, queryPlace } from './clickhouse/query-place.ts'
 import { type Topology, watchTopology } from './clickhouse/topology.ts'
 import { type InsertCalls, sent } from './insert-thread.ts'
 import { Inserts, type InsertTask } from './inserts.ts'
 import { JobVersions } from './job-versions.ts'
+import type { Layout } from './keeper/keeper-root.ts'
 import { type KeeperStore, type KeeperStoreOptions, openKeeperStore } from './keeper/keeper-store.ts'
 import { Leader } from './keeper/leader.ts'
 import { Versions } from './keeper/versions.ts'
@@ -59,9 +60,8 @@ export async function openCluster(options: ClusterOptions) {
   const topology = () => watch.topology
   const database = must(addresses[0], 'an address').database
   try {
-    const layout = { shards: topology().shards.length, hash: HASH, cluster, database }
-    const keeper = await openKeeperStore({ ...options, layout })
-    const tables = new PoolTables(topology, `${root}/tables`, options.isDurable)
+    const keeper = await openKeeperStore({ ...options, layout: layoutOf(options, topology()) })
+    const tables = tablesOf(options, topology)
     const versions = new Versions(keeper.keeper, `${root}/versions`, keeper.zxidOffset)
     await versions.open()
     const thread = startThread<InsertCalls>({ name: 'insert', data: undefined, onCrash: options.onFatal })
@@ -113,6 +113,22 @@ export async function openCluster(options: ClusterOptions) {
   }
 }
 
+/** What all nodes must agree on. */
+export function layoutOf(
+  { cluster, addresses }: Pick<ClusterOptions, 'cluster' | 'addresses'>,
+  { shards }: Topology,
+): Layout {
+  const { database } = must(addresses[0], 'an address')
+  return { shards: shards.length, hash: HASH, cluster, database }
+}
+
+export function tablesOf(
+  { root, isDurable }: Pick<ClusterOptions, 'root' | 'isDurable'>,
+  topology: () => Topology,
+): PoolTables {
+  return new PoolTables(topology, `${root}/tables`, isDurable)
+}
+
 function describe({ shards, replicas }: Topology): string {
   const [all, live] = [replicas, shards.map(each => each.length)].map(counts =>
     counts.reduce((a, b) => a + b, 0),
@@ -133,21 +149,6 @@ function insertOf({ table, kind, schema, entries }: InsertTask, topology: Topolo
     quorum: quorumsOf(topology, quorum),
     settings: {},
   }
-}
-
-function quorumsOf(topology: Topology, given: number): InsertOptions['quorum'] {
-  if (!topology.features.hasTimes) return { by: 'sync' }
-  return { by: 'server', replicas: topology.shards.map((_, shard) => quorumOf(topology, shard, given)) }
-}
-
-/**
- * The majority of the shard's replicas. Of two, one is enough while the other does not answer: it
- * fetches the rows when it is back.
- */
-function quorumOf({ shards, replicas }: Topology, shard: number, given: number): number {
-  const [count, live] = [must(replicas[shard], 'a count'), must(shards[shard], 'a shard').length]
-  if (given > 0) return Math.min(given, count)
-  return count === 2 && live === 1 ? 1 : Math.floor(count / 2) + 1
 }
 
 /** The catalog, which names no pool or column before the tables have it. */

@@ -392,15 +392,20 @@ export function readConfig(values: Values, env: NodeJS.ProcessEnv = process.env)
 }
 
 /** @throws CannotRun naming what a cluster lacks */
-function checkCluster({ clickhouseUrl, keeper, secretKey, clientId }: Config): void {
+function checkCluster(config: Config): void {
+  const missing = missingSettings(config)
+  if (config.clientId === '') missing.push('WEIR_CLIENT_ID and WEIR_CLIENT_SECRET')
+  if (missing.length > 0) throw new CannotRun(`--store clickhouse needs ${missing.join(', ')}`)
+}
+
+/** The settings without which there is no way to a cluster. */
+export function missingSettings({ clickhouseUrl, keeper, secretKey }: Config): string[] {
   const given: readonly (readonly [string, boolean])[] = [
     ['WEIR_CLICKHOUSE_URL', clickhouseUrl.length > 0],
     ['WEIR_KEEPER', keeper.length > 0],
     ['WEIR_SECRET_KEY', secretKey !== ''],
-    ['WEIR_CLIENT_ID and WEIR_CLIENT_SECRET', clientId !== ''],
   ]
-  const missing = given.filter(([, isThere]) => !isThere).map(([name]) => name)
-  if (missing.length > 0) throw new CannotRun(`--store clickhouse needs ${missing.join(', ')}`)
+  return given.filter(([, isThere]) => !isThere).map(([name]) => name)
 }
 
 /**

@@ -9,7 +9,7 @@ import { noZookeeper, startZookeeper, type Zookeeper } from './zookeeper.ts'
 
 export const noCluster: string | undefined = noZookeeper ?? noClickhouse
 
-const ADMIN = { clientId: 'app', clientSecret: 'the-secret-of-the-first-application' }
+export const ADMIN = { clientId: 'app', clientSecret: 'the-secret-of-the-first-application' }
 const SESSION_MS = 6_000
 
 /** A keyed pool. */
@@ -39,6 +39,8 @@ export function clockAhead(seconds: number): Record<string, string> {
 export interface TestCluster {
   readonly zookeeper: Zookeeper
   readonly servers: readonly Clickhouse[]
+  /** The settings of the cluster, for commands. */
+  readonly settings: Readonly<Record<string, string>>
   /** Starts a node, which ends with the test. */
   node(args?: readonly string[], env?: Readonly<Record<string, string>>): Promise<TestServer>
 }
@@ -72,5 +74,5 @@ export async function startCluster(size = { shards: 2, replicas: 2 }): Promise<T
     })
     return server
   }
-  return { zookeeper, servers, node }
+  return { zookeeper, servers, settings: ofCluster, node }
 }

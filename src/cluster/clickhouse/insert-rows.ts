@@ -35,6 +35,8 @@ export interface InsertOptions {
   readonly quorum: Quorum
   /** Settings of each INSERT, such as those of durability. */
   readonly settings: Readonly<Record<string, string>>
+  /** Shards that have their rows already. */
+  readonly without?: ReadonlySet<number>
 }
 
 /** Rows of one pool, kind and schema. `schema` of deletes is `deleteSchema` of the pool's. */
@@ -53,12 +55,28 @@ export async function insertRows(rows: RowsToInsert, options: InsertOptions): Pr
   const blocks = nativeBlocks(schema, kind, entries, features, shards.length)
   const settled = await Promise.allSettled(
     blocks.map(async (block, index) => {
-      if (block === undefined) return
+      if (block === undefined || options.without?.has(index) === true) return
       const bytes = Buffer.from(block.buffer, block.byteOffset, block.byteLength)
       await insertBlock(sql, bytes, index, must(shards[index], 'a shard'), options, table)
     }),
   )
   for (const each of settled) if (each.status === 'rejected') throw each.reason
+}
+
+/** @param given replicas of a shard that must have the rows; 0: the majority */
+export function quorumsOf(topology: Topology, given: number): Quorum {
+  if (!topology.features.hasTimes) return { by: 'sync' }
+  return { by: 'server', replicas: topology.shards.map((_, shard) => replicasOf(topology, shard, given)) }
+}
+
+/**
+ * The majority of the shard's replicas. Of two, one is enough while the other does not answer: it
+ * fetches the rows when it is back.
+ */
+function replicasOf({ shards, replicas }: Topology, shard: number, given: number): number {
+  const [count, live] = [must(replicas[shard], 'a count'), must(shards[shard], 'a shard').length]
+  if (given > 0) return Math.min(given, count)
+  return count === 2 && live === 1 ? 1 : Math.floor(count / 2) + 1
 }
 
 function insertSql(table: string, kind: RequestKind, { columns, key }: PoolSchema): string {

@@ -142,8 +142,8 @@ export async function connectKeeper(
   throw new Unavailable('keeper_unreachable', `Keeper cannot be reached at ${where}`)
 }
 
-/** Those that another file left where its restore was cut off go. */
-async function writeDocuments(
+/** The documents become all that there are: those of another file, which was cut off, go. */
+export async function writeDocuments(
   keeper: KeeperClient,
   paths: Paths,
   documents: readonly Entry[],

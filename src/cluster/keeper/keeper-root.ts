@@ -7,6 +7,8 @@ import { type KeeperClient, KeeperRefused } from './keeper-client.ts'
 export const FORMAT = 1
 /** The format while documents are restored (keeper-backup.ts). */
 export const RESTORING = 0
+/** The format while `weir move` fills the tables (cluster/move/move-root.ts). */
+export const MOVING = -1
 /** Reads that are sent together. */
 export const READS_MAX = 500
 
@@ -28,6 +30,10 @@ export interface Root {
 export function checkRoot({ format, layout }: Root, ours: Layout): void {
   if (format === RESTORING)
     throw new CannotRun('the catalog in Keeper is being restored, or that was cut off: restore it again')
+  if (format === MOVING)
+    throw new CannotRun(
+      'a folder is being moved to this catalog in Keeper, or that was cut off: run weir move again',
+    )
   if (format !== FORMAT)
     throw new CannotRun(
       `the catalog in Keeper has format ${format}; this version of Weir reads format ${FORMAT}`,

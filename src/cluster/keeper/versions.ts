@@ -85,10 +85,7 @@ export class Versions {
 
   async #base(): Promise<bigint> {
     const { zxid } = await this.#keeper.write({ kind: 'setData', path: this.#path, data: NOTHING })
-    const base = zxid + this.#zxidOffset
-    if (base >= 1n << ZXID_BITS)
-      throw new Unavailable('keeper_exhausted', 'Keeper has had more changes than a version of a row counts')
-    return base
+    return baseOf(zxid + this.#zxidOffset)
   }
 
   /** The first that wait, as many as one write serves. */
@@ -108,4 +105,14 @@ export class Versions {
  */
 export function versionOfJob(boundary: number): bigint {
   return (BigInt(boundary) << ROW_BITS) - 1n
+}
+
+/** The version of the first row that a write to Keeper serves. Throws Unavailable. */
+export function versionOfZxid(zxid: bigint): bigint {
+  return baseOf(zxid) << ROW_BITS
+}
+
+function baseOf(zxid: bigint): bigint {
+  if (zxid < 1n << ZXID_BITS) return zxid
+  throw new Unavailable('keeper_exhausted', 'Keeper has had more changes than a version of a row counts')
 }

@@ -1,5 +1,5 @@
 /** Record batches as Arrow files, NDJSON and CSV. Numbers are exact; times are those of queries. */
-import { MetadataVersion, type RecordBatch, tableFromIPC, type Vector } from 'apache-arrow'
+import { type Data, MetadataVersion, type RecordBatch, tableFromIPC, type Vector } from 'apache-arrow'
 import { FileBlock, Footer } from 'apache-arrow/ipc/metadata/file'
 import { Message } from 'apache-arrow/ipc/metadata/message'
 import { END_OF_STREAM, MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow.ts'
@@ -77,7 +77,8 @@ interface TextForm {
 const jsonText: TextForm = { string: JSON.stringify, json: text => text.replace(/[\r\n]/g, ' ') }
 const plainText: TextForm = { string: text => text, json: text => text }
 
-function batchesOf(columns: readonly QueryColumn[], message: Uint8Array): readonly RecordBatch[] {
+/** The record batches of a message without its schema. */
+export function batchesOf(columns: readonly QueryColumn[], message: Uint8Array): readonly RecordBatch[] {
   return tableFromIPC(Buffer.concat([schemaMessage(columns), message, END_OF_STREAM])).batches
 }
 
@@ -85,6 +86,11 @@ function vectorOf(batch: RecordBatch, at: number): Vector {
   const vector = batch.getChildAt(at)
   assert(vector !== null && vector.data.length === 1, 'a batch has all columns, each in one piece')
   return vector
+}
+
+/** The memory of a column. */
+export function pieceOf(batch: RecordBatch, at: number): Data {
+  return must(vectorOf(batch, at).data[0], 'the piece of a column')
 }
 
 function cellOf({ type }: QueryColumn, vector: Vector, form: TextForm): Cell {

@@ -86,7 +86,7 @@ export function copyFailed(file: string, what: 'read' | 'written', error: unknow
 }
 
 /** Neighbours are copied together, and a large segment in ranges: each copy has a query's time. */
-function groupSegments(segments: readonly QuerySegment[]): SegmentGroup[] {
+export function groupSegments(segments: readonly QuerySegment[]): SegmentGroup[] {
   const groups: { segments: QuerySegment[]; rowRange?: RowRange }[] = []
   let rows = Number.POSITIVE_INFINITY
   for (const segment of segments) {
