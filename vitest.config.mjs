@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer } from 'vitest/node'
-import { SUITES, skippedOn } from './test/cluster/suites.mjs'
+import { skippedOn, suitesOn } from './test/cluster/suites.mjs'
 
 /**
  * Only `npm run test:long` runs these: minutes each.
@@ -121,7 +121,8 @@ function filesOf(mode) {
   if (mode === 'long') return { include: ALL, exclude: files([...BROWSER, ...CLUSTER]) }
   if (mode === 'browser') return { include: files(BROWSER), exclude: [] }
   if (mode === 'cluster') return { include: files(CLUSTER), exclude: [] }
-  if (mode === 'cluster-store') return { include: files(Object.keys(SUITES)), exclude: [] }
+  if (mode === 'cluster-store')
+    return { include: files(suitesOn(process.env['WEIR_TEST_STORE'])), exclude: [] }
   if (mode === 'more') return { include: files(MORE), exclude: files(LONG) }
   return { include: ALL, exclude: files([...LONG, ...MORE, ...BROWSER, ...CLUSTER]) }
 }

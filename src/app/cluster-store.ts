@@ -11,7 +11,7 @@ import { refusing } from '../api/probes.ts'
 import { refuse } from '../api/problem.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { PROPELLERS } from '../catalog/documents/model.ts'
-import { type OpenedCatalog, openCatalogOf } from '../catalog/open-catalog.ts'
+import { notesOfCatalog, type OpenedCatalog, openCatalogOf } from '../catalog/open-catalog.ts'
 import { syncedReplica } from '../cluster/clickhouse/synced-replicas.ts'
 import { type Cluster, mustBeCurrent, openCluster } from '../cluster/cluster.ts'
 import type { Leader } from '../cluster/keeper/leader.ts'
@@ -185,6 +185,7 @@ function operationOf(node: Node, { config, kernel, http, onFatal }: ServerStart)
       `${kernelNote(kernel, config.kernel)}, durability ${config.durability}`,
       http.note,
       `rows in ${cluster.describe()}, catalog in Keeper at ${config.keeperPath}`,
+      ...notesOfCatalog(opened),
     ],
     health: () => {
       const why = keeper.refusal()

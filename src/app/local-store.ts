@@ -7,8 +7,7 @@
 import { availableParallelism } from 'node:os'
 import { healthOf } from '../api/probes.ts'
 import { PROPELLERS } from '../catalog/documents/model.ts'
-import type { OpenedCatalog } from '../catalog/open-catalog.ts'
-import { REJECTED_EVENTS } from '../catalog/rejected-pool.ts'
+import { notesOfCatalog, type OpenedCatalog } from '../catalog/open-catalog.ts'
 import type { Activity } from '../database/activity.ts'
 import { sweepThenCompact } from '../database/compaction.ts'
 import { openStages, rebuiltNotes, type Stages } from '../database/stages.ts'
@@ -23,7 +22,6 @@ import { segmentExports } from '../query/row-exports.ts'
 import { segmentTails } from '../query/tail.ts'
 import { Backups } from '../tools/backup/backup-client.ts'
 import {
-  CLIENT_SECRET_CHARACTERS_MIN,
   FLUSHES_MAX,
   FLUSHES_SMALL,
   LOG_QUEUED_BYTES_MAX,
@@ -31,7 +29,7 @@ import {
   RECENT_FLUSH_BYTES_MAX,
 } from '../util/limits.ts'
 import { kernelNote } from '../util/native.ts'
-import { printable, warn } from '../util/say.ts'
+import { warn } from '../util/say.ts'
 import { commitToLog } from './commit-to-log.ts'
 import { flushLagMs, watchLocalStore } from './local-store-metrics.ts'
 import { diskSpace } from './machine.ts'
@@ -245,19 +243,7 @@ async function sweep({ paths }: ServerStart, { catalog, index, pools }: Stages):
 function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['summary']): string[] {
   const notes: string[] = []
   if (!opened.isNewFolder) notes.push(...rebuiltNotes(index))
-  if ((opened.admin?.clientSecret.length ?? CLIENT_SECRET_CHARACTERS_MIN) < CLIENT_SECRET_CHARACTERS_MIN)
-    notes.push(
-      `the secret of the first application has fewer than ${CLIENT_SECRET_CHARACTERS_MIN} characters: set WEIR_CLIENT_ID and a longer WEIR_CLIENT_SECRET`,
-    )
-  if (opened.unapplied !== undefined) notes.push(opened.unapplied)
-  if (opened.removedSources.length > 0)
-    notes.push(
-      `webhook sources whose Data Pool an earlier version had deleted are removed: ${opened.removedSources.map(name => printable(name)).join(', ')}`,
-    )
-  if (opened.rejectedEventsAre !== undefined)
-    notes.push(
-      `the Data Pool of rejected events is named ${printable(opened.rejectedEventsAre)}: another Data Pool or Data Source has the name ${REJECTED_EVENTS}`,
-    )
+  notes.push(...notesOfCatalog(opened))
   if (log.replayed > 0) notes.push(`replayed ${log.replayed} requests from the log`)
   if (log.torn !== undefined)
     notes.push(`an unfinished write was removed from ${log.torn.file} at byte ${log.torn.offset}`)

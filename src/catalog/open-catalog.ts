@@ -20,8 +20,9 @@ import { wallMs } from '../util/clock.ts'
 import { type Disk, disk, readFile, replaceFile } from '../util/disk.ts'
 import { CannotRun, Damaged } from '../util/errors.ts'
 import { newId } from '../util/ids.ts'
+import { CLIENT_SECRET_CHARACTERS_MIN } from '../util/limits.ts'
 import type { Paths } from '../util/paths.ts'
-import { errorText, warn } from '../util/say.ts'
+import { errorText, printable, warn } from '../util/say.ts'
 import { Catalog, type CatalogListener } from './catalog.ts'
 import { type Decide, newCommon } from './change/change.ts'
 import { newSecret } from './change/change-application.ts'
@@ -33,7 +34,7 @@ import { type Application, type Job, type Meta, type Pool, PROPELLERS, SCOPES } 
 
 import { makeSigningKey } from './documents/signing-keys.ts'
 import { openStoreClient, type StoreClient } from './lmdb/store-client.ts'
-import { makeRejectedPool, otherRejectedName } from './rejected-pool.ts'
+import { makeRejectedPool, otherRejectedName, REJECTED_EVENTS } from './rejected-pool.ts'
 
 interface CatalogListeners {
   readonly onPoolDeleted?: (pool: Pool) => void
@@ -73,6 +74,26 @@ export interface OpenedCatalog {
   readonly removedSources: readonly string[]
   /** The name of the pool of rejected events where another pool or source has its usual name. */
   readonly rejectedEventsAre: string | undefined
+}
+
+/** Lines for the operator: what the start found. */
+export function notesOfCatalog(opened: OpenedCatalog): string[] {
+  const { admin, unapplied, removedSources, rejectedEventsAre } = opened
+  const notes: string[] = []
+  if ((admin?.clientSecret.length ?? CLIENT_SECRET_CHARACTERS_MIN) < CLIENT_SECRET_CHARACTERS_MIN)
+    notes.push(
+      `the secret of the first application has fewer than ${CLIENT_SECRET_CHARACTERS_MIN} characters: set WEIR_CLIENT_ID and a longer WEIR_CLIENT_SECRET`,
+    )
+  if (unapplied !== undefined) notes.push(unapplied)
+  if (removedSources.length > 0)
+    notes.push(
+      `webhook sources whose Data Pool an earlier version had deleted are removed: ${removedSources.map(name => printable(name)).join(', ')}`,
+    )
+  if (rejectedEventsAre !== undefined)
+    notes.push(
+      `the Data Pool of rejected events is named ${printable(rejectedEventsAre)}: another Data Pool or Data Source has the name ${REJECTED_EVENTS}`,
+    )
+  return notes
 }
 
 /** Rejects with CannotRun, Damaged or Unavailable. */

@@ -1,12 +1,14 @@
 /**
  * The tests of the cluster store: those of test/cluster, each of which says what it is skipped
- * without, then the models of questions once more with their rows in ClickHouse. These need a
- * Python that has the package chdb (pip install chdb==4.4.0).
+ * without, then the suites of the real server on nodes of a cluster (suites.mjs), then the models
+ * of questions once more with their rows in ClickHouse. These need a Python that has the package
+ * chdb (pip install chdb==4.4.0).
  *
  *   WEIR_TEST_CHDB_PYTHON     that Python; its default is python3
  *   WEIR_TEST_CLICKHOUSE_URL  instead of it the HTTP address of a server whose data may be changed
  */
 import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
 
 const python = process.env['WEIR_TEST_CHDB_PYTHON'] ?? 'python3'
 const hasChdb =
@@ -42,6 +44,9 @@ if (!hasChdb)
   process.stdout.write(
     `skipped: ${python} has no package chdb. Install it (pip install chdb==4.4.0), or set WEIR_TEST_CHDB_PYTHON\n`,
   )
+const hasServers = existsSync('/usr/sbin/clickhouse-server')
+const suites = [...(hasServers ? ['clickhouse18'] : []), ...(hasChdb ? ['chdb'] : [])]
+const again = suites.map(store => run(['--mode', 'cluster-store'], { WEIR_TEST_STORE: store }))
 const files = MODELS.map(name => `dist/test/query/${name}.test.js`)
 const models = hasChdb ? run(files, { WEIR_TEST_STORE: 'clickhouse' }) : 0
-process.exit(own || models)
+process.exit(own || again.find(status => status !== 0) || models)

@@ -81,20 +81,24 @@ function textOf(text: string): Buffer {
 }
 
 function older(sql: string, parameters: URLSearchParams): string {
-  return sql
-    .replaceAll(
-      /remote\(('[^']*'), view\((SELECT .*? FROM )`(\w+)`\.(`\w+`)(.*?)\)(, '[^']*', '[^']*')\)/g,
-      (_, servers: string, select: string, database: string, table: string, rest: string, as: string) =>
-        `(${select}remote(${servers}, ${database}, ${table}${as})${rest})`,
-    )
-    .replaceAll(/\{(p\d+):(\w+)\}/g, (_, name: string, type: string) => {
-      const value = parameters.get(`param_${name}`) ?? ''
-      const quoted = `'${value.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
-      return type === 'String' ? quoted : `to${type}(${quoted})`
-    })
-    .replaceAll('sumOrNull(', 'sum(')
-    .replaceAll('toInt128(', 'toInt64(')
-    .replace(/^(SYSTEM SYNC REPLICA .*) LIGHTWEIGHT$/, '$1')
+  return (
+    sql
+      .replaceAll(
+        /remote\(('[^']*'), view\((SELECT .*? FROM )`(\w+)`\.(`\w+`)(.*?)\)(, '[^']*', '[^']*')\)/g,
+        (_, servers: string, select: string, database: string, table: string, rest: string, as: string) =>
+          `(${select}remote(${servers}, ${database}, ${table}${as})${rest})`,
+      )
+      .replaceAll(/\{(p\d+):(\w+)\}/g, (_, name: string, type: string) => {
+        const value = parameters.get(`param_${name}`) ?? ''
+        const quoted = `'${value.replaceAll('\\', '\\\\').replaceAll("'", "\\'")}'`
+        return type === 'String' ? quoted : `to${type}(${quoted})`
+      })
+      // A time of the table is its microseconds there.
+      .replaceAll(/fromUnixTimestamp64Micro\(((?:[^()]|\([^()]*\))*), 'UTC'\)/g, '$1')
+      .replaceAll('sumOrNull(', 'sum(')
+      .replaceAll('toInt128(', 'toInt64(')
+      .replace(/^(SYSTEM SYNC REPLICA .*) LIGHTWEIGHT$/, '$1')
+  )
 }
 
 async function ask(
