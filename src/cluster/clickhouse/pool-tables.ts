@@ -83,8 +83,8 @@ export class PoolTables {
    * Makes the tables of every server those of the pools. Only one node does so at a time, every
    * half minute or so. Never rejects for what a server says.
    * @param pools all of a catalog that is current
-   * @param mayDrop asked before each drop: whether the table still has no pool. The process may have
-   * stood still since it read the pools
+   * @param mayDrop asked before each drop: whether the table still has no pool. The process may
+   * have stood still since it read the pools
    * @returns lines for the operator: what was done, and what could not be
    */
   async sweep(

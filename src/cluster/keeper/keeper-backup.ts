@@ -47,8 +47,8 @@ export interface CatalogFile {
 }
 
 /**
- * The catalog at one version, whatever changes meanwhile. Rejects with CannotRun where there is none,
- * and with Unavailable.
+ * The catalog at one version, whatever changes meanwhile. Rejects with CannotRun where there is
+ * none, and with Unavailable.
  * @param root as of KeeperStoreOptions
  */
 export async function exportCatalog(keeper: KeeperClient, root: string): Promise<CatalogFile> {
@@ -60,8 +60,8 @@ export async function exportCatalog(keeper: KeeperClient, root: string): Promise
   })
   const first = found.root
   const documents = new Map(await readDocuments(keeper, paths))
-  // Documents may be newer than `first`. After all changes since then they are those of one version,
-  // because a change has its documents whole.
+  // Documents may be newer than `first`. After all changes since then they are those of one
+  // version, because a change has its documents whole.
   const last = (await readRoot(keeper, paths)).root
   for (let version = first.version + 1; version <= last.version; version += 1) {
     const { data } = await keeper.getData(paths.change(version))

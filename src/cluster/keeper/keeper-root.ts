@@ -1,4 +1,4 @@
-/** The catalog in Keeper: its root, on which all nodes of a cluster agree, and the places below it. */
+/** The catalog in Keeper: its root, on which all nodes agree, and the places below it. */
 import type { Entry } from '../../catalog/documents/catalog-types.ts'
 import { CannotRun } from '../../util/errors.ts'
 import { KEEPER_ERROR, type Stat, type Write } from './jute.ts'

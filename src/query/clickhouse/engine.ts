@@ -308,8 +308,8 @@ export const SETTINGS: Readonly<Record<string, string>> = {
 }
 
 /**
- * Streams run beside queries, so each takes one core. Clients decide how long they take. FINAL holds
- * a granule of each part, of up to 10 MiB: no propeller's memory is enough for 60 of them.
+ * Streams run beside queries, so each takes one core. Clients decide how long they take. FINAL
+ * holds a granule of each part, of up to 10 MiB: no propeller's memory is enough for 60 of them.
  */
 const STREAM_SETTINGS = {
   ...SETTINGS,
