@@ -11,7 +11,6 @@
  */
 
 import { PAYLOAD, type PoolSchema } from '../../format/schema.ts'
-import { ClickHouseError } from '../../query/clickhouse/http.ts'
 import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
@@ -249,21 +248,23 @@ async function drop(replica: Replica, table: string, { hasTimes }: ServerFeature
 }
 
 async function rowsOf(replica: Replica, sql: string): Promise<readonly (readonly [string, string])[]> {
-  const body = await run(replica, `${sql} FORMAT JSONCompact`)
-  return (JSON.parse(body.toString()) as { readonly data: [string, string][] }).data
+  return await typed(replica, async late => {
+    const { body } = await replica.http.run(`${sql} FORMAT JSONCompact`, {}, ANSWER_BYTES_MAX, late)
+    return (JSON.parse(body.toString()) as { readonly data: [string, string][] }).data
+  })
 }
 
-/** Rejects with Unavailable. */
-async function run(
-  { http, name }: Replica,
-  sql: string,
-  settings: Readonly<Record<string, string>> = {},
-): Promise<Buffer> {
+/** Runs a statement without an answer. Rejects with Unavailable. */
+async function run(replica: Replica, sql: string, settings: Readonly<Record<string, string>> = {}) {
+  await typed(replica, late => replica.http.execute(sql, settings, late))
+}
+
+/** Rejects with Unavailable, also where the answer is none of ClickHouse's. */
+async function typed<T>({ name }: Replica, ask: (late: AbortSignal) => Promise<T>): Promise<T> {
   const late = AbortSignal.timeout(STATEMENT_MS_MAX)
   try {
-    return (await http.run(sql, settings, ANSWER_BYTES_MAX, late)).body
+    return await ask(late)
   } catch (error) {
-    if (!late.aborted && !(error instanceof ClickHouseError || error instanceof Unavailable)) throw error
     const why = late.aborted ? 'no answer in time' : (error as Error).message
     throw new Unavailable('cluster_tables', `${name}: ${why}`)
   }
