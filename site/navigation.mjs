@@ -37,11 +37,13 @@ export const SECTIONS = [
     pages: [
       'docs/how-to/run-in-production.md',
       'docs/deploy.md',
+      'docs/cluster.md',
       'docs/how-to/back-up-to-a-bucket.md',
       'docs/how-to/move-to-a-cluster.md',
       'docs/operating.md',
       'docs/http.md',
       'examples/deploy/README.md',
+      'examples/cluster/README.md',
       'docs/upgrading.md',
       'CHANGELOG.md',
     ],
