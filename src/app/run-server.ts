@@ -3,6 +3,7 @@ import { CLEAN, type CommandInput } from '../database/command.ts'
 import { type Config, misspeltVariables, signsOfData } from '../database/config.ts'
 import { boundNote } from '../util/addresses.ts'
 import { endNow } from '../util/end-process.ts'
+import { CannotRun } from '../util/errors.ts'
 import { announce, errorText, fail, logSettings, say, warn } from '../util/say.ts'
 import { stopOnSignal } from './shutdown.ts'
 import { type Running, startServer } from './start.ts'
@@ -11,7 +12,8 @@ import { type Running, startServer } from './start.ts'
 export async function runServer({ config }: CommandInput): Promise<number> {
   for (const line of misspeltVariables()) warn(line)
   const server = await startServer(config, error => {
-    fail(`a thread failed, Weir ends; the next start recovers: ${errorText(error)}`)
+    const what = error instanceof CannotRun ? '' : 'a thread failed, '
+    fail(`${what}Weir ends; the next start recovers: ${errorText(error)}`)
     endNow()
   })
   // Set before the first line is printed, because its reader may send a signal at once.

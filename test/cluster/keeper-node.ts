@@ -1,7 +1,12 @@
 /** A node of a cluster that has the catalog in Keeper and nothing else, for tests. */
 import { expect, onTestFinished } from 'vitest'
+import type { StoreClient } from '../../src/catalog/lmdb/store-client.ts'
 import { type CatalogOptions, openCatalogOf } from '../../src/catalog/open-catalog.ts'
-import { type KeeperStoreOptions, openKeeperStore } from '../../src/cluster/keeper/keeper-store.ts'
+import {
+  type KeeperStore,
+  type KeeperStoreOptions,
+  openKeeperStore,
+} from '../../src/cluster/keeper/keeper-store.ts'
 import { Leader } from '../../src/cluster/keeper/leader.ts'
 
 const SESSION_MS = 2_000
@@ -10,6 +15,8 @@ interface NodeOptions extends Pick<CatalogOptions, 'onJobCreated'> {
   readonly sessionMs?: number
   readonly store?: Partial<KeeperStoreOptions>
   onLead?(ended: AbortSignal): void
+  /** What stands between the catalog and Keeper. */
+  through?(store: KeeperStore): StoreClient
 }
 
 /** It stops with the test. */
@@ -24,7 +31,7 @@ export async function nodeOf(port: number, options: NodeOptions = {}) {
     ...options.store,
   })
   const { catalog } = await openCatalogOf({
-    store,
+    store: options.through?.(store) ?? store,
     place: '/weir',
     adminFile: undefined,
     ...(options.onJobCreated && { onJobCreated: options.onJobCreated }),

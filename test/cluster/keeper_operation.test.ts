@@ -7,7 +7,6 @@ import { connect } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import { createWebhookSource } from '../../src/catalog/change/change-source.ts'
-import { openCatalogOf } from '../../src/catalog/open-catalog.ts'
 import { withTables } from '../../src/cluster/cluster.ts'
 import { JuteWriter, OPERATION } from '../../src/cluster/keeper/jute.ts'
 import { CannotRun, Unavailable } from '../../src/util/errors.ts'
@@ -188,7 +187,6 @@ describe.skipIf(noZookeeper !== undefined)(`a Keeper and its operator ${noZookee
   test('a change whose tables took their time is decided again where another one came first', async () => {
     const { port } = await startZookeeper()
     const one = await nodeOf(port)
-    const two = await nodeOf(port)
     let isHeld = true
     const tables = {
       async ensure() {
@@ -198,11 +196,7 @@ describe.skipIf(noZookeeper !== undefined)(`a Keeper and its operator ${noZookee
       },
       async addColumns() {},
     }
-    const { catalog } = await openCatalogOf({
-      store: withTables(two.store, tables),
-      place: '/weir',
-      adminFile: undefined,
-    })
+    const { catalog } = await nodeOf(port, { through: store => withTables(store, tables) })
     const made = await catalog.change(createWebhookSource({ uniqueName: 'a' }, 'APP1'))
     expect(made).toEqual({ badRequest: expect.stringContaining('a') })
     const numbers = catalog.pools().map(({ number }) => number)
