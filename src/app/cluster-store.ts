@@ -12,6 +12,7 @@ import { refuse } from '../api/problem.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { PROPELLERS } from '../catalog/documents/model.ts'
 import { notesOfCatalog, type OpenedCatalog, openCatalogOf } from '../catalog/open-catalog.ts'
+import { TombstonePurge } from '../cluster/clickhouse/purge-tombstones.ts'
 import { syncedReplica } from '../cluster/clickhouse/synced-replicas.ts'
 import { type Cluster, mustBeCurrent, openCluster } from '../cluster/cluster.ts'
 import type { Leader } from '../cluster/keeper/leader.ts'
@@ -307,17 +308,19 @@ async function leads(node: Node, led: AbortSignal): Promise<void> {
   ])
 }
 
-/** Brings the tables of servers that were down up to date, until the signal. */
+/** Brings the tables of servers that were down up to date, and purges tombstones, until the signal. */
 async function sweepTables(
-  { tables, keeper }: Cluster,
+  { tables, keeper, topology, versions }: Cluster,
   catalog: Catalog,
   leader: Leader,
   ended: AbortSignal,
 ): Promise<void> {
   const mayDrop = (id: string) => leader.isLeader() && keeper.isCurrent() && catalog.pool(id) === undefined
+  const purge = new TombstonePurge(topology)
   while (!ended.aborted) {
     const pools = new Map(catalog.pools().map(pool => [pool.id, catalog.read.currentSchema(pool)]))
     for (const line of await tables.sweep(pools, mayDrop)) inform(line)
+    for (const line of await purge.look(pools, () => versions.boundary())) inform(line)
     await sleep(SWEEP_MS, undefined, { signal: ended }).catch(() => {}) // it leads no more
   }
 }

@@ -142,9 +142,13 @@ export function mustBeCurrent(keeper: KeeperStore): void {
   if (why !== undefined) throw new Unavailable('keeper_lost', why)
 }
 
-function insertOf({ table, kind, schema, entries }: InsertTask, topology: Topology, quorum: number) {
+function insertOf(
+  { table, kind, schema, entries, notAfterNs }: InsertTask,
+  topology: Topology,
+  quorum: number,
+) {
   return {
-    rows: { table, kind, schema: kind === 'delete' ? deleteSchema(schema) : schema, entries },
+    rows: { table, kind, schema: kind === 'delete' ? deleteSchema(schema) : schema, entries, notAfterNs },
     topology: sent(topology),
     quorum: quorumsOf(topology, quorum),
     settings: {},

@@ -25,6 +25,8 @@ const WAIT_MS_MAX = 2_000
 /** Rows of one INSERT, and bytes of its batches. One part of a MergeTree has about so many. */
 const INSERT_ROWS_MAX = 500_000
 const INSERT_BYTES_MAX = MEMTABLE_BYTES_MAX / 16
+/** Rows are sent no longer than so after they have their versions (purge-tombstones.ts). */
+const SEND_MS_MAX = 60_000
 const REQUEST_WORDS = 4
 /** Jobs that may be made while rows are on their way. */
 const TRIES_MAX = 5
@@ -35,6 +37,8 @@ export interface InsertTask {
   readonly kind: RequestKind
   readonly schema: PoolSchema
   readonly entries: readonly BlockEntry[]
+  /** See RowsToInsert. */
+  readonly notAfterNs: bigint
 }
 
 export interface InsertStats {
@@ -71,6 +75,7 @@ interface Waiting {
   readonly entry: BlockEntry
   readonly rows: number
   readonly sinceMs: number
+  readonly notAfterNs: bigint
   resolve(): void
   reject(error: unknown): void
 }
@@ -129,8 +134,10 @@ export class Inserts {
     this.#bytes += batch.byteLength
     try {
       for (let tries = 1; ; tries += 1) {
+        // Threads have this clock in common, and it goes on while the process stands still.
+        const notAfterNs = process.hrtime.bigint() + BigInt(SEND_MS_MAX) * 1_000_000n
         const entry = { batch, requests, versions: await this.#versionsOf(requests) }
-        await this.#inserted(table, schema, kind, entry)
+        await this.#inserted(table, schema, kind, entry, notAfterNs)
         if (!this.#deps.isCurrent())
           throw new Unavailable(
             'keeper_lost',
@@ -156,11 +163,18 @@ export class Inserts {
     }
   }
 
-  async #inserted(table: string, schema: PoolSchema, kind: RequestKind, entry: BlockEntry): Promise<void> {
+  async #inserted(
+    table: string,
+    schema: PoolSchema,
+    kind: RequestKind,
+    entry: BlockEntry,
+    notAfterNs: bigint,
+  ): Promise<void> {
     const rows = rowsOf(entry.requests)
     await new Promise<void>((resolve, reject) => {
       const queue = this.#queueOf(table)
-      queue.waiting.push({ kind, schema, entry, rows, sinceMs: monotonicMs(), resolve, reject })
+      const sinceMs = monotonicMs()
+      queue.waiting.push({ kind, schema, entry, rows, sinceMs, notAfterNs, resolve, reject })
       this.#offer(table, queue)
     })
   }
@@ -194,12 +208,13 @@ export class Inserts {
 
   async #insert(table: string, queue: PoolQueue): Promise<void> {
     const taken = takeAlike(queue)
-    const { schema, kind } = must(taken[0], 'rows that wait')
+    const { schema, kind, notAfterNs } = must(taken[0], 'rows that wait')
     queue.isRunning = true
     this.#running += 1
     try {
       const beganMs = monotonicMs()
-      await this.#deps.insert({ table, kind, schema, entries: taken.map(({ entry }) => entry) })
+      const entries = taken.map(({ entry }) => entry)
+      await this.#deps.insert({ table, kind, schema, entries, notAfterNs })
       this.#deps.onInsert(monotonicMs() - beganMs)
       for (const { resolve } of taken) resolve()
     } catch (error) {

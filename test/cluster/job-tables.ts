@@ -159,15 +159,20 @@ export class JobTables {
         await statements.after?.(sql, number, () => replica.http.run(body, withoutId(rest[0]), 10_000))
         return answer
       }
-      return { ...replica, http: { run } as Replica['http'] }
+      const http = Object.create(replica.http) as Replica['http'] // its execute calls this run
+      return { ...replica, http: Object.assign(http, { run }) }
     }
     const shards = this.topology.shards.map(replicas => replicas.map(watched))
     return { topology: { ...this.topology, shards }, quorum: { by: 'sync' }, settings: {} }
   }
 
+  boundary(): number {
+    return Number(this.#zxid++)
+  }
+
   /** Creates a job. */
   async create({ kind, filterSql, set = [] }: JobInput): Promise<RewriteJob> {
-    const beforeSequence = Number(this.#zxid++)
+    const beforeSequence = this.boundary()
     const input = { filters: [], filterSql, set, kind, beforeSequence, dataPool: this.pool.id }
     const job = await this.catalog.change(createRewriteJob(input, 'app'))
     if (job === null || 'badRequest' in job) throw new Error('the job was refused')

@@ -45,19 +45,21 @@ export interface RowsToInsert {
   readonly kind: RequestKind
   readonly schema: PoolSchema
   readonly entries: readonly BlockEntry[]
+  /** No statement is sent when process.hrtime is beyond it: rows as old may be purged. */
+  readonly notAfterNs?: bigint
 }
 
 /** Resolves when every shard has its rows. Rejects with Unavailable: some may be visible. */
 export async function insertRows(rows: RowsToInsert, options: InsertOptions): Promise<void> {
   const { shards, features } = options.topology
-  const { table, kind, schema, entries } = rows
-  const sql = insertSql(table, kind, schema)
+  const { kind, schema, entries } = rows
+  const sql = insertSql(rows.table, kind, schema)
   const blocks = nativeBlocks(schema, kind, entries, features, shards.length)
   const settled = await Promise.allSettled(
     blocks.map(async (block, index) => {
       if (block === undefined || options.without?.has(index) === true) return
       const bytes = Buffer.from(block.buffer, block.byteOffset, block.byteLength)
-      await insertBlock(sql, bytes, index, must(shards[index], 'a shard'), options, table)
+      await insertBlock(sql, bytes, index, must(shards[index], 'a shard'), options, rows)
     }),
   )
   for (const each of settled) if (each.status === 'rejected') throw each.reason
@@ -94,13 +96,15 @@ async function insertBlock(
   shard: number,
   replicas: readonly Replica[],
   { quorum, settings }: InsertOptions,
-  table: string,
+  { table, notAfterNs }: RowsToInsert,
 ): Promise<void> {
   const endMs = monotonicMs() + INSERT_MS_MAX
   const first = turn++ // others take theirs meanwhile
   const signal = AbortSignal.timeout(INSERT_MS_MAX)
   for (let tries = 0; ; tries += 1) {
     const replica = must(replicas[(first + tries) % replicas.length], 'a replica')
+    if (notAfterNs !== undefined && process.hrtime.bigint() > notAfterNs)
+      throw refused(new Error('they waited for too long'))
     try {
       const parameters = { ...settings, ...quorumSettings(quorum, shard), query: sql }
       await replica.http.execute(block, parameters, signal)

@@ -15,11 +15,10 @@ import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
+import { rowsOf, run } from './statements.ts'
 import { createTable, isNullable, type ServerFeatures, tableType } from './table.ts'
 import type { Replica, Topology } from './topology.ts'
 
-/** A server that lives creates a table in tens of milliseconds. */
-const STATEMENT_MS_MAX = 15_000
 /** A column is added in tens of milliseconds where the servers are not busy. */
 const ADD_MS_MAX = 30_000
 const LOOK_AGAIN_MS = 50
@@ -27,7 +26,6 @@ const LOOK_AGAIN_MS = 50
  * A table without a pool is dropped after so long: its pool's creation is then no more under way.
  */
 const LEFT_MS_MIN = 120_000
-const ANSWER_BYTES_MAX = 64 * 1_048_576
 
 /** The schemas of pools by their ids, which are the names of their tables. */
 export type PoolSchemas = ReadonlyMap<string, PoolSchema>
@@ -122,16 +120,15 @@ export class PoolTables {
         lines.push(`${where}: failed, and is tried again: ${what}: ${error.message}`)
       }
     }
-    const counts = new Map(
-      await rowsOf(replica, `SELECT table, count() ${COLUMNS} GROUP BY table`),
-    ) as ReadonlyMap<string, string>
+    const tables = await rowsOf(replica, `SELECT table, count() ${COLUMNS} GROUP BY table`)
+    const counts = new Map(tables.map(([table, count]) => [table, Number(count)]))
     for (const [table, schema] of pools) {
       const count = counts.get(table)
       if (count === undefined)
         await attempt(`created the table ${table}`, () =>
           run(replica, createTable(table, schema, features, this.#path, this.#isDurable)),
         )
-      else if (Number(count) < schema.columns.length + (schema.key === null ? 3 : 4))
+      else if (count < schema.columns.length + (schema.key === null ? 3 : 4))
         await attempt(`added columns to the table ${table}`, () =>
           addOnShard([replica], table, schema, features),
         )
@@ -245,27 +242,4 @@ async function drop(replica: Replica, table: string, { hasTimes }: ServerFeature
   // Without SYNC the path in Keeper stays for minutes. A pool may have grown beyond any limit.
   if (hasTimes) await run(replica, `${sql} SYNC`, { max_table_size_to_drop: '0' })
   else await run(replica, sql)
-}
-
-async function rowsOf(replica: Replica, sql: string): Promise<readonly (readonly [string, string])[]> {
-  return await typed(replica, async late => {
-    const { body } = await replica.http.run(`${sql} FORMAT JSONCompact`, {}, ANSWER_BYTES_MAX, late)
-    return (JSON.parse(body.toString()) as { readonly data: [string, string][] }).data
-  })
-}
-
-/** Runs a statement without an answer. Rejects with Unavailable. */
-async function run(replica: Replica, sql: string, settings: Readonly<Record<string, string>> = {}) {
-  await typed(replica, late => replica.http.execute(sql, settings, late))
-}
-
-/** Rejects with Unavailable, also where the answer is none of ClickHouse's. */
-async function typed<T>({ name }: Replica, ask: (late: AbortSignal) => Promise<T>): Promise<T> {
-  const late = AbortSignal.timeout(STATEMENT_MS_MAX)
-  try {
-    return await ask(late)
-  } catch (error) {
-    const why = late.aborted ? 'no answer in time' : (error as Error).message
-    throw new Unavailable('cluster_tables', `${name}: ${why}`)
-  }
 }

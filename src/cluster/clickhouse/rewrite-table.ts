@@ -27,6 +27,7 @@ import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
 import { versionOfJob } from '../keeper/versions.ts'
 import { type InsertOptions, isRetryable, quorumSettings, syncOthers } from './insert-rows.ts'
 import { type KeyRange, KeyRanges } from './key-ranges.ts'
+import { readRows } from './statements.ts'
 import { DELETED, isNullable, sortedBy } from './table.ts'
 import type { Replica } from './topology.ts'
 
@@ -124,7 +125,7 @@ export class TableRewrite {
     const columns = [...names, VERSION, DELETED].map(quoteClickHouseName).join(', ')
     const select = [...values, `toUInt64(${this.#version})`, `toUInt8(${isDelete ? 1 : 0})`].join(', ')
     const sql = `INSERT INTO ${this.#name} (${columns}) SELECT ${select} FROM ${this.#name} FINAL WHERE ${this.#condition(range)}`
-    await this.#run(replica, sql, { ...settings, ...quorumSettings(quorum, shard) }, stopping)
+    await this.#execute(replica, sql, { ...settings, ...quorumSettings(quorum, shard) }, stopping)
     if (quorum.by !== 'sync') return
     const late = this.#late(stopping)
     const others = syncOthers(this.#table, replica, must(topology.shards[shard], 'a shard'), late)
@@ -161,7 +162,7 @@ export class TableRewrite {
       ? 'DELETE'
       : `UPDATE ${[...set, `${VERSION} = toUInt64(${this.#version})`].join(', ')}`
     const where = `${this.#condition({ after: null, to: null })} AND (${this.#mark} != '')`
-    await this.#run(replica, `ALTER TABLE ${this.#name} ${what} WHERE ${where}`, {}, stopping)
+    await this.#execute(replica, `ALTER TABLE ${this.#name} ${what} WHERE ${where}`, {}, stopping)
   }
 
   /** Ends the mutation of a job that was cancelled. What it has done stays. */
@@ -220,9 +221,19 @@ export class TableRewrite {
     return undefined
   }
 
-  async #rows(replica: Replica, sql: string, stopping: AbortSignal): Promise<readonly string[][]> {
-    const body = await this.#run(replica, `${sql} FORMAT JSONCompact`, {}, stopping)
-    return (JSON.parse(body.toString()) as { readonly data: string[][] }).data
+  async #rows(replica: Replica, sql: string, stopping: AbortSignal): Promise<readonly (readonly string[])[]> {
+    return readRows(await this.#run(replica, `${sql} FORMAT JSONCompact`, {}, stopping))
+  }
+
+  /** A statement that has no answer: one tells what failed after status 200. */
+  async #execute(
+    replica: Replica,
+    sql: string,
+    settings: Readonly<Record<string, string>>,
+    stopping: AbortSignal,
+  ): Promise<void> {
+    const { length } = await this.#run(replica, sql, settings, stopping)
+    if (length > 0) throw new Unavailable('cluster_unreachable', 'an answer to a statement that has none')
   }
 
   #late(stopping: AbortSignal): AbortSignal {

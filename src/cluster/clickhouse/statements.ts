@@ -1,0 +1,48 @@
+/** Statements of the upkeep of tables, on one server. They reject with Unavailable. */
+import { Unavailable } from '../../util/errors.ts'
+import type { Replica } from './topology.ts'
+
+/** A server that lives makes or changes a table in tens of milliseconds. */
+const STATEMENT_MS_MAX = 15_000
+const ANSWER_BYTES_MAX = 64 * 1_048_576
+
+/** A statement that has no answer. */
+export async function run(
+  replica: Replica,
+  sql: string,
+  settings: Readonly<Record<string, string>> = {},
+  msMax = STATEMENT_MS_MAX,
+): Promise<void> {
+  await inTime(replica, msMax, signal => replica.http.execute(sql, settings, signal))
+}
+
+/** The rows of a SELECT. Numbers may be texts. */
+export async function rowsOf(replica: Replica, sql: string): Promise<readonly (readonly string[])[]> {
+  const ask = (signal: AbortSignal) =>
+    replica.http.run(`${sql} FORMAT JSONCompact`, {}, ANSWER_BYTES_MAX, signal)
+  return readRows((await inTime(replica, STATEMENT_MS_MAX, ask)).body)
+}
+
+/** The rows of an answer in JSONCompact. What was cut off is none. */
+export function readRows(body: Buffer): readonly (readonly string[])[] {
+  try {
+    return (JSON.parse(body.toString()) as { readonly data: string[][] }).data
+  } catch {
+    throw new Unavailable('cluster_unreachable', 'the answer of ClickHouse was cut off')
+  }
+}
+
+/** Rejects with Unavailable, also where the answer is none of ClickHouse's. */
+async function inTime<T>(
+  { name }: Replica,
+  msMax: number,
+  ask: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const late = AbortSignal.timeout(msMax)
+  try {
+    return await ask(late)
+  } catch (error) {
+    const why = late.aborted ? 'no answer in time' : (error as Error).message
+    throw new Unavailable('cluster_tables', `${name}: ${why}`)
+  }
+}

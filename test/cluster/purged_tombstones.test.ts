@@ -1,0 +1,136 @@
+/** Tombstones go when nothing can need them, and never show an older row of their key again. */
+import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { TombstonePurge } from '../../src/cluster/clickhouse/purge-tombstones.ts'
+import { readTopology, type Topology } from '../../src/cluster/clickhouse/topology.ts'
+import { ClickHouseHttp } from '../../src/query/clickhouse/http.ts'
+import { startClickHouse, whyNoClickHouse } from './clickhouse.ts'
+import { noClickhouse, startClickhouse } from './clickhouse-18.ts'
+import { JobTables } from './job-tables.ts'
+import { noZookeeper, startZookeeper } from './zookeeper.ts'
+
+const MINUTE_MS = 60_000
+const now = performance.now.bind(performance)
+let aheadMs = 0
+
+afterEach(() => {
+  vi.restoreAllMocks()
+  aheadMs = 0
+})
+
+/** Looks once a minute for so long, as a clock goes that is ahead. */
+async function looks(tables: JobTables, purge: TombstonePurge, minutes: number): Promise<string[]> {
+  vi.spyOn(performance, 'now').mockImplementation(() => now() + aheadMs)
+  const lines: string[] = []
+  for (let minute = 0; minute < minutes; minute += 1) {
+    const pools = new Map([[tables.pool.id, tables.schema]])
+    lines.push(...(await purge.look(pools, async () => tables.boundary())))
+    aheadMs += MINUTE_MS
+  }
+  return lines
+}
+
+async function stored({ topology, pool }: JobTables, condition: string): Promise<number> {
+  let count = 0
+  for (const { http } of topology.shards.flat()) {
+    const { body } = await http.run(`SELECT count() FROM ${pool.id} WHERE ${condition}`, {}, 1_000)
+    count += Number(body.toString())
+  }
+  return count
+}
+
+function purges(start: () => Promise<{ topology: Topology; path: string | undefined }>) {
+  test('what is old enough goes, in every replica, and what is newer stays', async () => {
+    const { topology, path } = await start()
+    const tables = await JobTables.make(topology, 'id', path)
+    const ids = Array.from({ length: 60 }, (_, n) => `k${n}`)
+    await tables.post(ids.map((id, n) => ({ id, n, word: 'w' })))
+    await tables.delete(ids.slice(0, 40))
+    await tables.post(ids.slice(0, 10).map((id, n) => ({ id, n: n + 100, word: 'again' })))
+    const purge = new TombstonePurge(() => tables.topology)
+    expect(await looks(tables, purge, 58)).toEqual([])
+    const copies = topology.shards[0]!.length
+    expect(await stored(tables, '_deleted = 1')).toBe(40 * copies)
+    // Its boundary is newer.
+    await tables.delete(ids.slice(40, 44))
+    // The servers need real time for what they do, of which less than an hour passes.
+    const lines: string[] = []
+    await expect
+      .poll(
+        async () => {
+          lines.push(...(await looks(tables, purge, 1)))
+          await tables.check('while tombstones are purged')
+          return lines.filter(line => line.startsWith('purges')).length
+        },
+        { timeout: 120_000, interval: 2_000 },
+      )
+      .toBe(topology.shards.length)
+    await expect.poll(() => stored(tables, '_deleted = 1'), { timeout: 60_000 }).toBe(4 * copies)
+    await tables.check('after the purge')
+    await tables.post(ids.slice(20, 30).map((id, n) => ({ id, n, word: 'later' })))
+    await tables.check('after later rows')
+  })
+
+  test('nothing goes while a server is away, or runs an INSERT of before', async () => {
+    const { topology, path } = await start()
+    const tables = await JobTables.make(topology, 'id', path)
+    const ids = Array.from({ length: 20 }, (_, n) => `k${n}`)
+    await tables.post(ids.map((id, n) => ({ id, n, word: 'w' })))
+    await tables.delete(ids)
+    const ran: string[] = []
+    let isInserting = true
+    const shards = topology.shards.map(replicas =>
+      replicas.map(replica => {
+        const run: ClickHouseHttp['run'] = async (body, ...rest) => {
+          ran.push(String(body))
+          const answer = await replica.http.run(body, ...rest)
+          const isAsked = isInserting && String(body).includes('system.processes')
+          return isAsked ? { ...answer, body: Buffer.from('{"data":[["1"]]}') } : answer
+        }
+        return { ...replica, http: Object.assign(Object.create(replica.http) as ClickHouseHttp, { run }) }
+      }),
+    )
+    tables.topology = { ...topology, shards }
+    const purge = new TombstonePurge(() => tables.topology)
+    const changed = () => ran.filter(sql => /^(OPTIMIZE|ALTER)/.test(sql)).length
+    await looks(tables, purge, 80)
+    expect(changed()).toBe(0)
+    isInserting = false
+    tables.topology = { ...topology, shards, replicas: topology.replicas.map(count => count + 1) }
+    await looks(tables, purge, 70)
+    expect(changed()).toBe(0)
+    tables.topology = { ...topology, shards }
+    await looks(tables, purge, 9)
+    expect(changed()).toBe(0)
+    await looks(tables, purge, 70)
+    expect(changed()).toBeGreaterThan(0)
+  })
+}
+
+describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
+  `two shards of two replicas ${noZookeeper ?? noClickhouse ?? ''}`,
+  () => {
+    purges(async () => {
+      const zookeeper = await startZookeeper({ tickMs: 2_000 })
+      const servers = await startClickhouse({ zookeeperPort: zookeeper.port, shards: 2, replicas: 2 })
+      const addresses = servers.map(({ httpPort }) => ({ url: `http://127.0.0.1:${httpPort}` }))
+      return { topology: await readTopology(addresses, 'weir'), path: '/tables' }
+    })
+  },
+)
+
+describe.skipIf(whyNoClickHouse() !== undefined)('26.9', () => {
+  purges(async () => {
+    const server = await startClickHouse()
+    onTestFinished(() => server.stop())
+    const http = new ClickHouseHttp({ url: server.url })
+    onTestFinished(() => http.close())
+    const replica = { http, address: { url: server.url }, name: 'r1', tcp: '' }
+    const topology: Topology = {
+      shards: [[replica]],
+      names: ['1'],
+      replicas: [1],
+      features: { hasTimes: true },
+    }
+    return { topology, path: undefined }
+  })
+})
