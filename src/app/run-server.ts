@@ -12,8 +12,8 @@ import { type Running, startServer } from './start.ts'
 export async function runServer({ config }: CommandInput): Promise<number> {
   for (const line of misspeltVariables()) warn(line)
   const server = await startServer(config, error => {
-    const what = error instanceof CannotRun ? '' : 'a thread failed, '
-    fail(`${what}Weir ends; the next start recovers: ${errorText(error)}`)
+    if (error instanceof CannotRun) fail(`Weir ends: ${error.message}`)
+    else fail(`a thread failed, Weir ends; the next start recovers: ${errorText(error)}`)
     endNow()
   })
   // Set before the first line is printed, because its reader may send a signal at once.
