@@ -168,6 +168,13 @@ export const COMMANDS: readonly Command[] = [
     run: async input => (await import('../tools/move/move.ts')).move(input),
   },
   {
+    name: 'cluster',
+    positionals: ['<action>', '<file>'],
+    flags: [],
+    why: 'backup or restore: the catalog of the cluster that WEIR_KEEPER and WEIR_CLICKHOUSE_URL name, as one file',
+    run: async input => (await import('../tools/cluster-catalog.ts')).cluster(input),
+  },
+  {
     name: 'applications',
     instead: ASK_A_NODE,
     positionals: ['<action>', '[application]'],
