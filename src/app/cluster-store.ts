@@ -308,7 +308,7 @@ async function leads(node: Node, led: AbortSignal): Promise<void> {
   ])
 }
 
-/** Brings the tables of servers that were down up to date, and purges tombstones, until the signal. */
+/** Brings tables of servers that were down up to date, and purges tombstones, until the signal. */
 async function sweepTables(
   { tables, keeper, topology, versions }: Cluster,
   catalog: Catalog,

@@ -10,8 +10,11 @@ import { CounterFailed, type TestPool, type TestServer } from '../util/server.ts
 
 const PRODUCERS = 8
 const KEYS = 40
-/** A request of a client. Weir's own limit is 15 s. */
-const ANSWER_MS_MAX = 20_000
+/**
+ * A request whose client has given it up may be carried out later than the client's next ones, and
+ * then nothing is known. So a client waits for longer than any fault lasts.
+ */
+const ANSWER_MS_MAX = 120_000
 const AT = '2026-01-01T00:00:00Z'
 
 /** When something was answered, and the longest time without an answer. */

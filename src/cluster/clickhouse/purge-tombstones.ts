@@ -12,8 +12,8 @@
  *   4. Then a mutation deletes the tombstones below the boundary. Where a key has a newer row, that
  *      one counts before and after.
  *
- * For 3 the table of a shard is merged into one part, which writes all of it: where a quarter of its
- * rows are tombstones, where it is not too large, and one table at a time.
+ * For 3 the table of a shard is merged into one part, which writes all of it: where a quarter of
+ * its rows are tombstones, where it is not too large, and one table at a time.
  */
 import type { PoolSchema } from '../../format/schema.ts'
 import { VERSION } from '../../query/clickhouse/rows.ts'
