@@ -6,8 +6,9 @@
  *                    the rows that come next
  *
  * So the version of a block of rows is in Keeper before the block is sent, and a move that goes on
- * sends the same bytes. Versions are below those of all later events. Two moves of one folder end
- * each other: each change compares the version of the node.
+ * sends the same bytes. Versions are below those of all later events. Of two moves of one folder
+ * the later one goes on: it takes the catalog's node, whose version the end compares, and each
+ * change of the other node compares its version.
  */
 import type { Entry } from '../../catalog/documents/catalog-types.ts'
 import { sealEntry } from '../../catalog/lmdb/seal.ts'
@@ -57,7 +58,8 @@ export class MoveRoot {
   readonly #paths: Paths
   readonly #path: string
   #state: MoveState | undefined
-  /** Of the node that has the state. */
+  /** Of the nodes that have the catalog's root and the state. */
+  #catalogVersion = 0
   #nodeVersion = 0
   #zxid = 0n
 
@@ -109,7 +111,10 @@ export class MoveRoot {
     await this.#readState()
   }
 
+  /** Writes all documents. No other move can end from now on. */
   async putDocuments(entries: readonly Entry[]): Promise<void> {
+    await this.#unlessOther([this.#catalogWrite(MOVING)])
+    this.#catalogVersion += 1
     const sealed = entries.map(entry => sealEntry(entry, this.#options.secretKey))
     await writeDocuments(this.#keeper, this.#paths, sealed)
   }
@@ -121,16 +126,17 @@ export class MoveRoot {
 
   /** Nodes may start from now on. */
   async end(): Promise<void> {
-    const data = json(this.#rootOf(FORMAT))
-    const finished: Write = { kind: 'setData', path: this.#paths.catalog, data }
-    await this.#set({ ...must(this.#state, 'a move that has begun'), isDone: true }, [finished])
+    const state = { ...must(this.#state, 'a move that has begun'), isDone: true }
+    await this.#set(state, [this.#catalogWrite(FORMAT)])
   }
 
   async #open(): Promise<void> {
     const isBegun = await this.#readState()
     const catalog = await this.#read<Root>(this.#paths.catalog)
     if (isBegun !== (catalog !== undefined)) throw this.#notEmpty()
-    if (catalog !== undefined) checkRoot({ ...catalog.value, format: FORMAT }, this.#options.layout)
+    if (catalog === undefined) return
+    checkRoot({ ...catalog.value, format: FORMAT }, this.#options.layout)
+    this.#catalogVersion = catalog.stat.version
   }
 
   async #set(state: MoveState, others: readonly Write[]): Promise<void> {
@@ -140,15 +146,18 @@ export class MoveRoot {
       data: json(state),
       version: this.#nodeVersion,
     }
-    try {
-      const { zxid } = await this.#keeper.multi([...others, write])
-      this.#zxid = zxid
-    } catch (error) {
-      if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.badVersion)) throw error
-      throw new CannotRun('another weir move of the same folder goes on, so this one has ended')
-    }
+    this.#zxid = (await this.#unlessOther([...others, write])).zxid
     this.#state = state
     this.#nodeVersion += 1
+  }
+
+  async #unlessOther(writes: readonly Write[]): Promise<{ readonly zxid: bigint }> {
+    try {
+      return await this.#keeper.multi(writes)
+    } catch (error) {
+      if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.badVersion)) throw error
+      throw new CannotRun('another weir move of the same folder goes on or has ended, so this one ends')
+    }
   }
 
   async #readState(): Promise<boolean> {
@@ -169,6 +178,11 @@ export class MoveRoot {
       if (error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode) return undefined
       throw error
     }
+  }
+
+  #catalogWrite(format: number): Write {
+    const data = json(this.#rootOf(format))
+    return { kind: 'setData', path: this.#paths.catalog, data, version: this.#catalogVersion }
   }
 
   #rootOf(format: number): Root {
