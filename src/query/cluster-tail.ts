@@ -10,13 +10,16 @@
  *   W-9  A list has at most LISTED_MAX versions: `floor` is the lowest of a list that is full. What
  *        becomes visible below it is counted when no other row can come there, after SETTLE_MS.
  *
+ * What a job changes is not new. In a pool without a key, what it changes before a step has sent it
+ * does not come.
+ *
  * A reader gets the rows of every request that begins after it has joined. Of those under way it
  * gets what a node takes after that.
  */
 import { must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { INSERT_MS_MAX } from '../util/limits.ts'
-import { READ_VERSION } from './clickhouse/rows.ts'
+import { READ_VERSION, ROW_BITS } from './clickhouse/rows.ts'
 import type { Select } from './expression/select.ts'
 import { columnOf } from './expression/typed.ts'
 import { type BadQuery, isBadQuery } from './expression/values.ts'
@@ -39,8 +42,6 @@ const LISTED_MAX = 2_000
 const MARK_MS = 5_000
 /** After it a row is visible, or its request failed: it waits for one INSERT, and for its own. */
 const SETTLE_MS = 2 * INSERT_MS_MAX
-/** Bits of a version that count the rows of one write to Keeper. */
-const ROW_BITS = 16n
 
 export interface ClusterTailDeps {
   readonly engine: Pick<QueryEngine, 'run' | 'parse' | 'dialect'>

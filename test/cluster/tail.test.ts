@@ -213,15 +213,17 @@ describe.skipIf(why !== undefined)('against ClickHouse', () => {
     await pool.insert([{ id: 1, version: pool.version(), isDeleted: true }])
     await pool.post(2)
     expect(await pool.ids(tail)).toEqual([3, 4, 2])
-    // A job deletes with the version of the row.
+    // A job deletes rows that were not sent yet, and changes one that was and one that was not.
     const gone = Array.from({ length: 40 }, (_, n) => ({ id: 100 + n, version: pool.version() }))
     await pool.insert(gone)
-    await pool.insert(gone.map(row => ({ ...row, isDeleted: true })))
-    // It changes a row that came already.
-    const changed = pool.version()
-    await pool.insert([{ id: 6, version: changed }])
-    expect(await pool.ids(tail)).toEqual([6])
-    await pool.insert([{ id: 6, text: 'changed', version: changed }])
+    const job = (pool.version() | 0xffffn) - 0x10000n
+    await pool.insert(gone.map(({ id }) => ({ id, version: job, isDeleted: true })))
+    await pool.insert([{ id: 3, text: 'changed', version: job }])
+    await pool.post(6)
+    await pool.insert([{ id: 6, text: 'changed', version: pool.version() | 0xffffn }])
+    const { rows } = await pool.step(tail, { columns: ['id', 'text'] })
+    expect(rows).toEqual([['6', 't6']])
+    expect(await pool.ids(tail)).toEqual([])
     // An older version comes after the newer one, and after the delete of its record.
     const older = [pool.version(), pool.version()]
     await pool.post(7)

@@ -8,6 +8,7 @@
  */
 import { createHash } from 'node:crypto'
 import type { Entry } from '../../catalog/documents/catalog-types.ts'
+import { ROW_BITS } from '../../query/clickhouse/rows.ts'
 import { resolvesWithin } from '../../util/clock.ts'
 import { CannotRun, Unavailable } from '../../util/errors.ts'
 import { WEIR_VERSION } from '../../util/version.ts'
@@ -26,7 +27,6 @@ import {
   unlessRefused,
 } from './keeper-root.ts'
 import type { KeptChange } from './keeper-store.ts'
-import { ROW_BITS } from './versions.ts'
 
 const FILE_FORMAT = 1
 const CONNECT_MS_MAX = 30_000

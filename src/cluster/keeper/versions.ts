@@ -8,12 +8,12 @@
  * request that begins after another's answer has the higher versions, on whichever nodes they are.
  * Requests that come while a write is away share the next one.
  */
+import { ROW_BITS } from '../../query/clickhouse/rows.ts'
 import { assert } from '../../util/assert.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { KEEPER_ERROR } from './jute.ts'
 import { type KeeperClient, KeeperRefused } from './keeper-client.ts'
 
-export const ROW_BITS = 16n
 /** Rows that one write serves. The last number is free for jobs. */
 export const ROWS_MAX = 2 ** Number(ROW_BITS) - 1
 const ZXID_BITS = 48n

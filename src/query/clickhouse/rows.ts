@@ -14,6 +14,8 @@ import type { PoolRows, Versions } from '../plan/query-task.ts'
 
 /** Rises with each row of a cluster: the later of two rows of a key has the higher one. */
 export const VERSION = '_version'
+/** Bits of a version that count the rows of one write to Keeper. A job's version has them all. */
+export const ROW_BITS = 16n
 /** The same as INT64, of the rows of a task with versions. */
 export const READ_VERSION = '_service_version'
 
@@ -86,13 +88,16 @@ function visibleRows(
 
 /**
  * The last row of each key, of those in a range of versions or of a list. FINAL would read the
- * whole table for them. A job gives a row that it changes or deletes the version that it had.
+ * whole table for them. A row is as it was posted: what a job made of it has the job's version.
  */
 function rowsOfVersions({ table, isLive, key }: PoolTable, versions: Versions): string {
-  const isList = 'of' in versions
-  const condition = isList ? `IN (${versions.of.join(', ')})` : `>= ${versions.from}`
-  const all = `SELECT * FROM ${table} WHERE ${VERSION} ${condition}`
-  if (isLive === '') return all
-  const by = isList ? VERSION : key.map(quoteClickHouseName).join(', ')
-  return `${all} ORDER BY ${VERSION} DESC, ${isLive} LIMIT 1 BY ${by}`
+  const isPosted = `bitAnd(${VERSION}, ${JOB_BITS}) != ${JOB_BITS}`
+  const all = `SELECT * FROM ${table} WHERE`
+  if ('of' in versions) return `${all} ${VERSION} IN (${versions.of.join(', ')}) LIMIT 1 BY ${VERSION}`
+  const from = `${VERSION} >= ${versions.from}`
+  if (isLive === '') return `${all} ${from} AND ${isPosted}`
+  const by = key.map(quoteClickHouseName).join(', ')
+  return `${all} ${from} AND (${isPosted} OR NOT (${isLive})) ORDER BY ${VERSION} DESC LIMIT 1 BY ${by}`
 }
+
+const JOB_BITS = 2n ** ROW_BITS - 1n
