@@ -31,6 +31,7 @@ const SUITES = {
   'clients/ui-kit/hooks': {},
   'cluster/retention': {},
   'console/sessions': {},
+  'jobs/replay_rejected': {},
   'jobs/rewrite_rules': { 'of a pool with settings': VERSION_COLUMN },
   'jobs/rewrite_values': { 'minus zero becomes zero': 'a FLOAT is no text in a cluster' },
   'path/arrow_stream': {
@@ -48,6 +49,7 @@ const SUITES = {
   'path/guesses_at_secrets': {},
   'path/handed_secret': {},
   'path/ids_of_another_server': { 'a command finds a pool by it': FOLDER },
+  'path/imports': { 'parquet: the job of a body': FOLDER, 'ndjson: the job of a body': FOLDER },
   'path/ingest_contract': {},
   'path/keys_end_to_end': {},
   'path/load_and_deletion': {},
@@ -100,6 +102,7 @@ const SUITES = {
   'path/waiting_applications': {},
   'path/who_may_see_what': { 'files of the data folder': FOLDER },
   'path/who_reads_rejected_events': {},
+  'tools/sources_command': { 'a stopped folder': FOLDER },
 }
 
 const LACKED = '18.16 lacks functions, or positions in ORDER BY, that its questions have'
@@ -121,7 +124,7 @@ const LACKS = {
     'clients/terraform_operations': { 'a custom metric': LACKED },
     'clients/ui-kit/hooks': QUESTIONS,
     'cluster/retention': QUESTIONS,
-    'jobs/rewrite_rules': QUESTIONS,
+    'jobs/replay_rejected': QUESTIONS,
     'jobs/rewrite_values': QUESTIONS,
     'path/arrow_stream': QUESTIONS,
     'path/ended_access': QUESTIONS,
@@ -129,6 +132,7 @@ const LACKS = {
     'path/generic_pools': QUESTIONS,
     'path/guesses_at_secrets': { 'at a webhook': 'its events take longer than it counts on' },
     'path/ids_of_another_server': { 'so are the pools': LACKED },
+    'path/imports': QUESTIONS,
     'path/load_and_deletion': { 'eight heavy queries': LACKED },
     'path/metrics_and_policies': QUESTIONS,
     'path/openapi': { 'rows leave as Arrow': LACKED, 'HEAD is answered': LACKED },
@@ -188,7 +192,6 @@ export const LOCAL_ONLY = {
   'path/damage_': 'damage to files of the data folder',
   'path/deploy_examples': 'metrics of the local store',
   'path/first_process_of_a_container': 'the query process',
-  'path/imports': 'flushes and starts of an import on a data folder',
   'path/job_pages': 'pages that run commands on a data folder',
   'path/metrics_of_the_machine': 'the disk of the data folder',
   'path/mounted_data_folder': 'the data folder as a volume',
