@@ -19,6 +19,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Identity } from '../catalog/access/token.ts'
 import type { Pool } from '../catalog/documents/model.ts'
 import { isBadQuery } from '../query/expression/values.ts'
+import type { LimitedPool } from '../query/plan/policy.ts'
 import type { Selection } from '../query/selection.ts'
 import type { OpenTail, Tail, TailStep } from '../query/tail.ts'
 import { monotonicMs, wallMs } from '../util/clock.ts'
@@ -246,15 +247,12 @@ class Poller {
   }
 
   async #step(): Promise<Refusal | undefined> {
-    const { catalog, openTail } = this.#deps
     const asker = this.#asker
-    const pool = catalog.read.pools.get(this.#poolId)
-    if (pool === undefined) return refuse(404, POOL_DELETED.code, POOL_DELETED.message)
-    const access = accessTo(pool, asker, catalog.read)
-    if ('forbidden' in access) return refuse(403, 'forbidden', access.forbidden)
-    this.#tail ??= openTail(pool.number)
+    const seen = this.#seenBy(asker)
+    if ('status' in seen) return seen
+    this.#tail ??= this.#deps.openTail(seen.schema.pool)
     const step = await this.#tail.step({
-      pool: { schema: catalog.read.currentSchema(pool), policy: access.policy },
+      pool: seen,
       selection: this.#selection,
       asker: {
         fairKey: this.applicationId,
@@ -264,9 +262,23 @@ class Poller {
       nowMs: wallMs(),
     })
     if (isBadQuery(step)) return refuse(400, 'bad_parameter', step.badRequest)
+    const now = this.#seenBy(asker)
+    if ('status' in now) return now
+    // What was read by an earlier policy is not told.
+    if (JSON.stringify(now.policy) !== JSON.stringify(seen.policy)) return undefined
     const { text, sent, missed } = wordsOf(step)
     if (sent + missed > 0) for (const reader of this.#readers) reader.give(text, sent, missed)
     return undefined
+  }
+
+  /** What the caller may see of the pool; or 403 or 404. */
+  #seenBy(caller: Identity): LimitedPool | Refusal {
+    const { read } = this.#deps.catalog
+    const pool = read.pools.get(this.#poolId)
+    if (pool === undefined) return refuse(404, POOL_DELETED.code, POOL_DELETED.message)
+    const access = accessTo(pool, caller, read)
+    if ('forbidden' in access) return refuse(403, 'forbidden', access.forbidden)
+    return { schema: read.currentSchema(pool), policy: access.policy }
   }
 }
 
