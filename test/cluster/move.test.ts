@@ -1,6 +1,9 @@
 /** A data folder that is moved into a cluster, killed at each step and taken up again. */
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { KeeperClient } from '../../src/cluster/keeper/keeper-client.ts'
 import { createJob, ended } from '../jobs/rewrite-jobs.ts'
 import { weir } from '../tools/folder.ts'
@@ -174,6 +177,33 @@ describe.skipIf(noCluster !== undefined)(`weir move ${noCluster ?? ''}`, () => {
     await changed.stop()
     await refused('this one has changed since its move began')
   })
+  test('sends rows again that a server did not confirm, and they are there once', async () => {
+    const { settings } = await startCluster({ shards: 1, replicas: 1 })
+    const dataDir = join(temporaryFolder(), 'data')
+    const source = await startServer({ dataDir })
+    const { url } = await source.createPool({ uniqueName: 'plain', columns: [] })
+    expect((await send(url, [{ n: 1 }, { n: 2 }])).status).toBe(200)
+    await source.stop()
+    let failures = 2
+    const proxy = createServer(async (request, response) => {
+      const chunks: Buffer[] = []
+      for await (const chunk of request) chunks.push(chunk as Buffer)
+      const body = new Uint8Array(Buffer.concat(chunks))
+      const answer = await fetch(`${settings['WEIR_CLICKHOUSE_URL']}${request.url}`, { method: 'POST', body })
+      const bytes = Buffer.from(await answer.arrayBuffer())
+      // The rows are stored, and the answer says otherwise.
+      if (request.url!.includes('INSERT') && failures-- > 0)
+        response.writeHead(500, { 'x-clickhouse-exception-code': '241' }).end('no memory')
+      else response.writeHead(answer.status).end(bytes)
+    }).listen(0, '127.0.0.1')
+    onTestFinished(() => void proxy.close())
+    await once(proxy, 'listening')
+    const at = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+    const run = await weir(['move', '--data-dir', dataDir], { ...settings, WEIR_CLICKHOUSE_URL: at })
+    expect([run.code, run.err]).toEqual([0, expect.stringContaining('rows are sent again')])
+    expect([failures < 0, run.out]).toEqual([true, expect.stringContaining('with 2 rows')])
+  })
+
   test('the page says what its commands print', async () => {
     const { servers, settings } = await startCluster({ shards: 1, replicas: 1 })
     await servers[0]!.query('CREATE DATABASE trial')

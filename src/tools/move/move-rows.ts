@@ -9,6 +9,7 @@
  * because an INSERT is one part: the shard gets none. An INSERT that a server has not ended yet is
  * found by ClickHouse, which drops a block that it had in the last hour.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { insertRows, quorumsOf } from '../../cluster/clickhouse/insert-rows.ts'
 import { syncedReplicas } from '../../cluster/clickhouse/synced-replicas.ts'
 import type { Topology } from '../../cluster/clickhouse/topology.ts'
@@ -24,13 +25,18 @@ import { duckdb } from '../../query/duckdb/write-statement.ts'
 import type { QueryEngine } from '../../query/plan/query-task.ts'
 import { writeSelection } from '../../query/selection.ts'
 import { assert } from '../../util/assert.ts'
-import { wallMs } from '../../util/clock.ts'
+import { monotonicMs, wallMs } from '../../util/clock.ts'
+import { Unavailable } from '../../util/errors.ts'
 import { crashPoint } from '../../util/fault-injection.ts'
 import { EXPORT_COPY_MS_MAX } from '../../util/limits.ts'
+import { note } from '../../util/say.ts'
 import { quoteClickHouseName } from '../../util/sql.ts'
 import { type Block, blocksOf, entriesOf } from './blocks.ts'
 
 const ANSWER_BYTES_MAX = 65_536
+/** Nobody waits for a block as a client does: servers may be slow, or one may start again. */
+const INSERT_MS_MAX = 300_000
+const RETRY_MS = 1_000
 
 export interface MovedPool {
   /** Its place among all pools. */
@@ -106,11 +112,21 @@ async function insert(
   without: ReadonlySet<number>,
   { root, topology, quorum }: MoveDeps,
 ): Promise<void> {
-  const now = topology()
   const entries = entriesOf(block, root.version)
   crashPoint('move.before-insert')
-  const options = { topology: now, quorum: quorumsOf(now, quorum), settings: {}, without }
-  await insertRows({ table, kind: 'post', schema, entries }, options)
+  let said = ''
+  for (const endMs = monotonicMs() + INSERT_MS_MAX; ; )
+    try {
+      const now = topology()
+      const options = { topology: now, quorum: quorumsOf(now, quorum), settings: {}, without }
+      await insertRows({ table, kind: 'post', schema, entries }, options)
+      break
+    } catch (error) {
+      if (!(error instanceof Unavailable) || monotonicMs() > endMs) throw error
+      if (said !== error.message) note(`rows are sent again for up to five minutes: ${error.message}`)
+      said = error.message
+      await sleep(RETRY_MS)
+    }
   crashPoint('move.inserted')
 }
 
