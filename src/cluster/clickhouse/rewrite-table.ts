@@ -276,14 +276,14 @@ export class TableRewrite {
   #withValues(sql: string): string {
     const { bounds } = this.#written
     return sql
-      .replaceAll(/\{p(\d+):(\w+)\}/g, (_, place: string, type: string) => {
+      .replaceAll(/\{p(\d{1,5}):(\w{1,20})\}/g, (_, place: string, type: string) => {
         const text = parameterText(must(bounds[Number(place) - 1], 'a value'))
         if (type === 'Bool') return text === 'true' ? '1' : '0'
         return type === 'String' ? `'${text.replaceAll("'", "\\'")}'` : `to${type}('${text}')`
       })
       .replaceAll(`${this.#table}.\``, '`')
       .replaceAll('accurateCastOrNull(', 'CAST(')
-      .replaceAll(/'(U?Int\d+)'\)/g, "'Nullable($1)')")
+      .replaceAll(/'(U?Int\d{1,3})'\)/g, "'Nullable($1)')")
   }
 }
 
