@@ -89,8 +89,8 @@ export async function openServer(
   api = listening
   const url = localUrl(config.host, listening.port, start.http.tls === undefined ? 'http' : 'https')
   if (publicUrl === '') publicUrl = url
-  store.watch(activity)
   watchServer(server, listening, { startedAtMs: activity.startedAtMs, isReady: () => health().ready })
+  store.watch(activity)
   store.ready()
   return {
     url,

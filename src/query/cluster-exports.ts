@@ -14,11 +14,11 @@ import { HEADER } from '../format/arrow.ts'
 import { isDiskError } from '../util/disk.ts'
 import { Unavailable } from '../util/errors.ts'
 import { CHUNK_ROWS, MiB, ROW_GROUP_ROWS } from '../util/limits.ts'
-import { quoteClickHouseName } from '../util/sql.ts'
 import type { ExportClient } from './arrow/export-client.ts'
 import { copyFailed, type ExportText } from './arrow/export-stream.ts'
 import { arrowMessages, brokenAnswer } from './clickhouse/arrow-messages.ts'
 import { type ClickHouseEngine, typedError } from './clickhouse/engine.ts'
+import { renamed } from './clickhouse/rows.ts'
 import { EXPORT_DOWNLOAD_MS_MAX, type RowExports, type SelectedRows } from './row-exports.ts'
 
 export interface ClusterExportsDeps {
@@ -78,8 +78,8 @@ async function writeParquet(
   { engine }: ClusterExportsDeps,
 ): Promise<void> {
   const { statement, columns } = planned
-  const names = columns.map(({ name }, index) => `s.c${index + 1} AS ${quoteClickHouseName(name)}`)
-  const named = { ...statement, sql: `SELECT ${names.join(', ')} FROM (${statement.sql}) AS s` }
+  const names = columns.map(({ name }) => name)
+  const named = renamed(statement, names)
   let last: Buffer = Buffer.alloc(0)
   async function* noted() {
     for await (const chunk of engine.stream(

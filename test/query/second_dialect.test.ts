@@ -206,8 +206,8 @@ const WRITERS = [
   'duckdb/write-expression.ts',
   'duckdb/write-statement.ts',
 ]
-/** The files that choose the dialect, or ask it whether a text has too many patterns. */
-const CHOOSERS = ['check-texts.ts', 'plan-row-changes.ts', 'selection.ts', 'tail.ts']
+/** The file that asks a dialect whether a text has too many patterns. */
+const CHOOSERS = ['check-texts.ts']
 
 const files = (readdirSync(QUERY, { recursive: true }) as string[])
   .filter(name => name.endsWith('.ts'))

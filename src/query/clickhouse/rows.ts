@@ -66,6 +66,12 @@ export function withRows(
   })
 }
 
+/** The statement of a selection, whose columns are c1, c2, …, with the names that readers see. */
+export function renamed(statement: Statement, names: readonly string[]): Statement {
+  const columns = names.map((name, index) => `s.c${index + 1} AS ${quoteClickHouseName(name)}`)
+  return { ...statement, sql: `SELECT ${columns.join(', ')} FROM (${statement.sql}) AS s` }
+}
+
 function visibleRows(
   { rows: { schema }, table, versions }: ReadPool,
   { columns = null, where = '' }: Partial<Restriction> = {},
