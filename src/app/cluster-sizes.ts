@@ -7,8 +7,8 @@
  */
 import type { Cluster } from '../cluster/cluster.ts'
 import { must } from '../util/assert.ts'
-import { monotonicMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
+import { keptReading } from './machine.ts'
 import type { Size, StoreState } from './store.ts'
 
 const READ_MS = 1_000
@@ -34,18 +34,7 @@ interface Sizes {
 export type ClusterSizes = ReturnType<typeof clusterSizes>
 
 export function clusterSizes(cluster: Pick<Cluster, 'topology'>) {
-  let last: { readonly atMs: number; readonly sizes: Promise<Sizes> } | undefined
-  const read = async (): Promise<Sizes> => {
-    if (last === undefined || monotonicMs() - last.atMs > READ_MS)
-      last = { atMs: monotonicMs(), sizes: readSizes(cluster) }
-    const asked = last
-    try {
-      return await asked.sizes
-    } catch (error) {
-      if (last === asked) last = undefined // the next one who asks gets another try
-      throw error
-    }
-  }
+  const read = keptReading(() => readSizes(cluster), READ_MS)
   return {
     read,
     of: async (poolId: string): Promise<Size> => (await read()).pools.get(poolId) ?? { rows: 0, bytes: 0 },

@@ -28,7 +28,6 @@ import { ClickHouseEngine } from '../query/clickhouse/engine.ts'
 import { clusterExports } from '../query/cluster-exports.ts'
 import { clusterTails } from '../query/cluster-tail.ts'
 import { EngineClient } from '../query/duckdb/engine-client.ts'
-import { must } from '../util/assert.ts'
 import { Unavailable } from '../util/errors.ts'
 import { MEMTABLE_BYTES_MAX } from '../util/limits.ts'
 import { kernelNote } from '../util/native.ts'
@@ -243,9 +242,9 @@ function runnersOf({ cluster, opened, leader, engine, metrics }: Node): ReturnTy
     catalog,
     engine,
     schemaOf: pool => catalog.read.currentSchema(pool),
-    options: cluster.jobOptions,
+    options: cluster.insertOptions,
     replicaOf: (table, shard, topology, gone) => syncedReplica([table], shard, topology, gone),
-    propellerOf: id => opened.catalog.application(id)?.propeller ?? PROPELLERS[0],
+    propellerOf: id => opened.catalog.propellerOf(id),
     onRows: metrics.jobRows,
   })
   // Each node takes up the column when it sees the change.
@@ -267,7 +266,7 @@ function makeParser({ kernel, config }: ServerStart, temporaryFolder: string): E
     threads: availableParallelism(),
     crashAt: config.crashAt,
     ensureWhole: async () => {},
-    propellerOf: () => must(PROPELLERS[0], 'a propeller'),
+    propellerOf: () => PROPELLERS[0],
     onWaited: () => {},
     onCrash: () => {},
   })
@@ -285,8 +284,7 @@ function makeEngine(
       const queried = pools.map(({ schema }) => ({ schema, table: tableOf(catalog, schema.pool) }))
       return cluster.placeOf(queried, gone)
     },
-    // An application that was deleted while its query waited has the smallest.
-    propellerOf: id => catalog.application(id)?.propeller ?? PROPELLERS[0],
+    propellerOf: id => catalog.propellerOf(id),
     onWaited: (id, ms) => metrics.queryWaited(applicationName(catalog, id), ms),
   })
 }

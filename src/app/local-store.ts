@@ -6,7 +6,6 @@
  */
 import { availableParallelism } from 'node:os'
 import { healthOf } from '../api/probes.ts'
-import { PROPELLERS } from '../catalog/documents/model.ts'
 import { notesOfCatalog, type OpenedCatalog } from '../catalog/open-catalog.ts'
 import type { Activity } from '../database/activity.ts'
 import { sweepThenCompact } from '../database/compaction.ts'
@@ -153,8 +152,7 @@ function makeEngine(
     threads: availableParallelism(),
     crashAt: config.crashAt,
     ensureWhole: pools.checks.ensureWhole,
-    // An application that was deleted while its query waited has the smallest.
-    propellerOf: id => catalog.application(id)?.propeller ?? PROPELLERS[0],
+    propellerOf: id => catalog.propellerOf(id),
     onWaited: (id, ms) => metrics.queryWaited(applicationName(catalog, id), ms),
     onCrash: () => metrics.queryProcessFailed(),
   })

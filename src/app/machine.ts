@@ -8,6 +8,7 @@
 import { readdir, readFile, statfs } from 'node:fs/promises'
 import { totalmem } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
+import { monotonicMs } from '../util/clock.ts'
 
 /** Longest wait for a disk or for /proc. A scrape of Prometheus has ten seconds in all. */
 const MACHINE_ANSWER_MS = 1_000
@@ -79,6 +80,24 @@ function statusOf(id: string): Promise<string | undefined> {
 function fieldOf(status: string, field: string): string {
   const line = status.split('\n').find(one => one.startsWith(`${field}:`)) ?? ''
   return line.slice(field.length + 1).trim()
+}
+
+/**
+ * A reading that is taken at most once in `ms`, whoever asks. Where it fails, the next one who asks
+ * gets another try.
+ */
+export function keptReading<T>(read: () => Promise<T>, ms: number): () => Promise<T> {
+  let last: { readonly atMs: number; readonly value: Promise<T> } | undefined
+  return async () => {
+    if (last === undefined || monotonicMs() - last.atMs > ms) last = { atMs: monotonicMs(), value: read() }
+    const asked = last
+    try {
+      return await asked.value
+    } catch (error) {
+      if (last === asked) last = undefined
+      throw error
+    }
+  }
 }
 
 /**

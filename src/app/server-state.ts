@@ -3,8 +3,8 @@
 import type { Health } from '../api/api-types.ts'
 import type { StateOfServer } from '../api/graphql/parents.ts'
 import type { Activity } from '../database/activity.ts'
-import { monotonicMs } from '../util/clock.ts'
 import { WEIR_VERSION } from '../util/version.ts'
+import { keptReading } from './machine.ts'
 import type { Store } from './store.ts'
 
 /** Sums over all pools take a few milliseconds of 20,000 pools, and ten people may look. */
@@ -18,18 +18,7 @@ interface StateDeps {
 
 /** Reads the state, at most once a second. */
 export function stateReader(deps: StateDeps): () => Promise<StateOfServer> {
-  let last: { readonly atMs: number; readonly state: Promise<StateOfServer> } | undefined
-  return async () => {
-    if (last === undefined || monotonicMs() - last.atMs > STATE_MS)
-      last = { atMs: monotonicMs(), state: readState(deps) }
-    const asked = last
-    try {
-      return await asked.state
-    } catch (error) {
-      if (last === asked) last = undefined // the next one who asks gets another try
-      throw error
-    }
-  }
+  return keptReading(() => readState(deps), STATE_MS)
 }
 
 async function readState({ store, activity, health }: StateDeps): Promise<StateOfServer> {

@@ -18,7 +18,16 @@ import { Unavailable } from '../util/errors.ts'
 import type { Decide } from './change/change.ts'
 import type { BadRequest, Change, Entry, Target } from './documents/catalog-types.ts'
 import { keys, type Memory } from './documents/memory.ts'
-import type { Application, Job, Meta, Pool, SigningKey, Tombstone } from './documents/model.ts'
+import {
+  type Application,
+  type Job,
+  type Meta,
+  type Pool,
+  PROPELLERS,
+  type Propeller,
+  type SigningKey,
+  type Tombstone,
+} from './documents/model.ts'
 import type { StoreClient } from './lmdb/store-client.ts'
 
 /** Tries of one change. Each other change that comes between takes some milliseconds. */
@@ -67,6 +76,11 @@ export class Catalog {
 
   application(id: string): Application | undefined {
     return this.read.applications.get(id)
+  }
+
+  /** The resources of an application. One that was deleted has the smallest. */
+  propellerOf(applicationId: string): Propeller {
+    return this.application(applicationId)?.propeller ?? PROPELLERS[0]
   }
 
   pool(id: string): Pool | undefined {

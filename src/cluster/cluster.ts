@@ -67,9 +67,15 @@ export async function openCluster(options: ClusterOptions) {
     const thread = startThread<InsertCalls>({ name: 'insert', data: undefined, onCrash: options.onFatal })
     let leader: Leader | undefined
     const jobs = new JobVersions()
+    /** How rows are inserted, with the servers as they are now. */
+    const insertOptions = (): InsertOptions => ({
+      topology: topology(),
+      quorum: quorumsOf(topology(), options.quorum),
+      settings: {},
+    })
     const inserts = new Inserts({
       versions: rows => versions.take(rows),
-      insert: task => thread.call('insert', insertOf(task, topology(), options.quorum)),
+      insert: task => thread.call('insert', insertOf(task, insertOptions())),
       isCurrent: () => keeper.isCurrent(),
       jobVersion: table => jobs.of(table),
       onDone: options.onDone,
@@ -81,12 +87,7 @@ export async function openCluster(options: ClusterOptions) {
       tables,
       versions,
       inserts,
-      /** How statements of jobs insert, with the servers as they are now. */
-      jobOptions: (): InsertOptions => ({
-        topology: topology(),
-        quorum: quorumsOf(topology(), options.quorum),
-        settings: {},
-      }),
+      insertOptions,
       received: new ReceivedClocks(keeper.nodes.clock),
       /** The servers in a line. */
       describe: () => describe(topology()),
@@ -142,17 +143,9 @@ export function mustBeCurrent(keeper: KeeperStore): void {
   if (why !== undefined) throw new Unavailable('keeper_lost', why)
 }
 
-function insertOf(
-  { table, kind, schema, entries, notAfterNs }: InsertTask,
-  topology: Topology,
-  quorum: number,
-) {
-  return {
-    rows: { table, kind, schema: kind === 'delete' ? deleteSchema(schema) : schema, entries, notAfterNs },
-    topology: sent(topology),
-    quorum: quorumsOf(topology, quorum),
-    settings: {},
-  }
+function insertOf({ schema, ...task }: InsertTask, { topology, ...options }: InsertOptions) {
+  const rows = { ...task, schema: task.kind === 'delete' ? deleteSchema(schema) : schema }
+  return { rows, topology: sent(topology), ...options }
 }
 
 /** The catalog, which names no pool or column before the tables have it. */

@@ -11,14 +11,14 @@ import { isUnfinished } from '../catalog/change/change-job.ts'
 import { createRewriteJob } from '../catalog/change/change-rewrite.ts'
 import type { Pool, StoredFilter } from '../catalog/documents/model.ts'
 import { RECEIVED_AT } from '../format/schema.ts'
-import { ask, type QuestionDeps } from '../query/ask.ts'
+import type { QuestionDeps } from '../query/ask.ts'
 import { isBadQuery } from '../query/expression/values.ts'
-import { counter } from '../query/plan/counter.ts'
 import type { Filter } from '../query/plan/where.ts'
 import { cutoffUs } from '../store/compaction/pick-compaction.ts'
 import { wallMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
 import { errorText, fail, warn } from '../util/say.ts'
+import { countRows } from './ask-pool.ts'
 
 const LOOK_MS = 5_000
 /** The creator of documents that no caller made. */
@@ -70,7 +70,10 @@ async function expirePool(
     and: [],
     or: [],
   }
-  if ((await countOf(pool, old, catalog, reading)) === 0) return true
+  const count = await countRows(pool, { filters: [old], filterSql: null }, SYSTEM, { catalog, reading })
+  // The timestamp of a pool never changes.
+  if (isBadQuery(count)) throw new Error(count.badRequest)
+  if (count === 0) return true
   const asked = {
     kind: 'DELETE_RECORDS',
     dataPool: pool.id,
@@ -80,26 +83,4 @@ async function expirePool(
   } as const
   await catalog.change(createRewriteJob({ ...asked, beforeSequence: await boundary() }, SYSTEM))
   return true
-}
-
-async function countOf(
-  pool: Pool,
-  filter: Filter,
-  { read }: ExpiryDeps['catalog'],
-  reading: QuestionDeps,
-): Promise<number> {
-  const input = { metric: { count: { dataPool: { id: pool.id } } }, filters: [filter] }
-  const { query } = counter.read(input, () => {
-    throw new Error('no metric is asked for')
-  })
-  const pools = [{ schema: read.currentSchema(pool), policy: null }] as const
-  const reader = {
-    applicationId: SYSTEM,
-    verifyAgain: () => undefined,
-    inTurn: async <T>(plan: () => T): Promise<T> => plan(),
-  }
-  const answered = await ask(counter, pools, query, reader, reading)
-  // The timestamp of a pool never changes.
-  if (isBadQuery(answered)) throw new Error(answered.badRequest)
-  return Number(answered.answer.value ?? 0)
 }

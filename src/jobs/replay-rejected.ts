@@ -19,14 +19,14 @@ import { DELETED, endCancelled, failJob, succeedJob } from '../catalog/change/ch
 import { progressReplay, startReplay } from '../catalog/change/change-replay.ts'
 import type { Pool, ReplayJob, ReplayProgress } from '../catalog/documents/model.ts'
 import { rejectedPool } from '../catalog/rejected-pool.ts'
-import { ask, type QuestionDeps } from '../query/ask.ts'
+import type { QuestionDeps } from '../query/ask.ts'
 import { type BadQuery, isBadQuery } from '../query/expression/values.ts'
-import { counter } from '../query/plan/counter.ts'
 import { dataGrid } from '../query/plan/data-grid.ts'
-import type { PoolReference, Question } from '../query/plan/question.ts'
+import type { PoolReference } from '../query/plan/question.ts'
 import type { Filter } from '../query/plan/where.ts'
 import { assert, must } from '../util/assert.ts'
 import { crashPoint } from '../util/fault-injection.ts'
+import { askPool, countRows } from './ask-pool.ts'
 import type { JobRunner } from './run-jobs.ts'
 
 /** Rejected events of a page: 13 MB where each has the longest text that is kept. */
@@ -150,29 +150,18 @@ async function readPage(
   first: number,
 ): Promise<readonly Row[] | BadQuery> {
   const page = { columns: COLUMNS, orderByColumn: 1, sort, first, ...selectionOf(job) }
-  const answer = await askRejected(dataGrid, dataPool => ({ ...page, dataPool }), job, deps)
+  const inputOf = (dataPool: PoolReference) => ({ ...page, dataPool })
+  const answer = await askPool(dataGrid, rejectedOf(deps), inputOf, job.createdBy, deps)
   return isBadQuery(answer) ? answer : answer.rows
 }
 
-async function count(job: ReplayJob, deps: ReplayDeps): Promise<number | BadQuery> {
-  const selection = selectionOf(job)
-  const inputOf = (dataPool: PoolReference) => ({ metric: { count: { dataPool } }, ...selection })
-  const answer = await askRejected(counter, inputOf, job, deps)
-  return isBadQuery(answer) ? answer : Number(answer.value ?? 0)
+/** Jobs ask as the application that made them, and wait in its line. */
+function count(job: ReplayJob, deps: ReplayDeps): Promise<number | BadQuery> {
+  return countRows(rejectedOf(deps), selectionOf(job), job.createdBy, deps)
 }
 
-/** @param inputOf the question's input about the pool of rejected events */
-async function askRejected<Input, Query, Answer>(
-  question: Question<Input, Query, Answer>,
-  inputOf: (pool: PoolReference) => Input,
-  job: ReplayJob,
-  { catalog, reading }: ReplayDeps,
-): Promise<Answer | BadQuery> {
-  const rejected = must(rejectedPool(catalog.read), 'the pool of rejected events')
-  const { query } = question.read(inputOf({ id: rejected.id }), noMetric)
-  const pools = [{ schema: catalog.read.currentSchema(rejected), policy: null }] as const
-  const answered = await ask(question, pools, query, readerOf(job), reading)
-  return isBadQuery(answered) ? answered : answered.answer
+function rejectedOf({ catalog }: ReplayDeps): Pool {
+  return must(rejectedPool(catalog.read), 'the pool of rejected events')
 }
 
 /** The rejected events of the pool that the job asks for and has not looked at. */
@@ -187,17 +176,4 @@ function selectionOf({ input, lastId, done }: ReplayJob) {
 
 function condition(column: string, operator: Filter['operator'], value: string): Filter {
   return { column, operator, value, and: [], or: [] }
-}
-
-/** Jobs ask as the application that made them, and wait in its line. */
-function readerOf({ createdBy }: ReplayJob) {
-  return {
-    applicationId: createdBy,
-    verifyAgain: () => undefined,
-    inTurn: async <T>(plan: () => T): Promise<T> => plan(),
-  }
-}
-
-function noMetric(): never {
-  throw new Error('a replay asks for no metric')
 }

@@ -1,14 +1,14 @@
 /** Ranges of keys of every type find each row once, on 18.16 and 26.9. */
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { insertRows } from '../../src/cluster/clickhouse/insert-rows.ts'
 import { KeyRanges } from '../../src/cluster/clickhouse/key-ranges.ts'
 import { createTable } from '../../src/cluster/clickhouse/table.ts'
 import { readTopology, type Topology } from '../../src/cluster/clickhouse/topology.ts'
 import type { ColumnType, PoolSchema } from '../../src/format/schema.ts'
-import { ClickHouseHttp } from '../../src/query/clickhouse/http.ts'
 import { makeBatch, type Value } from '../util/make-batch.ts'
-import { startClickHouse, whyNoClickHouse } from './clickhouse.ts'
+import { whyNoClickHouse } from './clickhouse.ts'
 import { noClickhouse, startClickhouse } from './clickhouse-18.ts'
+import { oneServer } from './one-server.ts'
 import { noZookeeper, startZookeeper } from './zookeeper.ts'
 
 /** Values of keys, in their order. */
@@ -81,12 +81,7 @@ describe('ranges', () => {
   )
 
   test.skipIf(whyNoClickHouse() !== undefined)('on 26.9', async () => {
-    const server = await startClickHouse()
-    onTestFinished(() => server.stop())
-    const http = new ClickHouseHttp({ url: server.url })
-    onTestFinished(() => http.close())
-    const replica = { http, address: { url: server.url }, name: 'r1', tcp: '' }
-    const topology = { shards: [[replica]], names: ['1'], replicas: [1], features: { hasTimes: true } }
+    const { topology } = await oneServer()
     for (const type of TYPES) await walk(topology, type, undefined)
   })
 })

@@ -3,13 +3,13 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { PoolTables } from '../../src/cluster/clickhouse/pool-tables.ts'
-import { readTopology, type Topology, watchTopology } from '../../src/cluster/clickhouse/topology.ts'
+import { readTopology, watchTopology } from '../../src/cluster/clickhouse/topology.ts'
 import type { ColumnType, PoolSchema } from '../../src/format/schema.ts'
-import { ClickHouseHttp } from '../../src/query/clickhouse/http.ts'
 import { schemaOf } from '../query/pool.ts'
 import { recordLog } from '../util/log-lines.ts'
-import { startClickHouse, whyNoClickHouse } from './clickhouse.ts'
+import { whyNoClickHouse } from './clickhouse.ts'
 import { type Clickhouse, noClickhouse, startClickhouse } from './clickhouse-18.ts'
+import { oneServer } from './one-server.ts'
 import { standStill } from './stoppable-proxy.ts'
 import { noZookeeper, startZookeeper } from './zookeeper.ts'
 
@@ -194,16 +194,7 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
 
 describe.skipIf(whyNoClickHouse() !== undefined)('tables of 26.9', () => {
   test('are made, get columns and are dropped', async () => {
-    const server = await startClickHouse()
-    onTestFinished(() => server.stop())
-    const http = new ClickHouseHttp({ url: server.url })
-    onTestFinished(() => http.close())
-    const topology: Topology = {
-      shards: [[{ http, address: { url: server.url }, name: 'r1', tcp: '' }]],
-      names: ['1'],
-      replicas: [1],
-      features: { hasTimes: true },
-    }
+    const { server, topology } = await oneServer()
     const tables = new PoolTables(() => topology, undefined)
     await server.query('CREATE TABLE events (n Int64) ENGINE = MergeTree ORDER BY n')
     await tables.ensure('DPO1', schemaWith())

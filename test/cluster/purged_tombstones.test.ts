@@ -1,11 +1,12 @@
 /** Tombstones go when nothing can need them, and never show an older row of their key again. */
-import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { TombstonePurge } from '../../src/cluster/clickhouse/purge-tombstones.ts'
 import { readTopology, type Topology } from '../../src/cluster/clickhouse/topology.ts'
-import { ClickHouseHttp } from '../../src/query/clickhouse/http.ts'
-import { startClickHouse, whyNoClickHouse } from './clickhouse.ts'
+import type { ClickHouseHttp } from '../../src/query/clickhouse/http.ts'
+import { whyNoClickHouse } from './clickhouse.ts'
 import { noClickhouse, startClickhouse } from './clickhouse-18.ts'
 import { JobTables } from './job-tables.ts'
+import { oneServer } from './one-server.ts'
 import { noZookeeper, startZookeeper } from './zookeeper.ts'
 
 const MINUTE_MS = 60_000
@@ -120,17 +121,7 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
 
 describe.skipIf(whyNoClickHouse() !== undefined)('26.9', () => {
   purges(async () => {
-    const server = await startClickHouse()
-    onTestFinished(() => server.stop())
-    const http = new ClickHouseHttp({ url: server.url })
-    onTestFinished(() => http.close())
-    const replica = { http, address: { url: server.url }, name: 'r1', tcp: '' }
-    const topology: Topology = {
-      shards: [[replica]],
-      names: ['1'],
-      replicas: [1],
-      features: { hasTimes: true },
-    }
+    const { topology } = await oneServer()
     return { topology, path: undefined }
   })
 })

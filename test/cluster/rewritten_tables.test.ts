@@ -2,18 +2,18 @@
  * Jobs that change rows of tables, beside posts and deletes, killed before and after each of their
  * statements: on two shards of two replicas of ClickHouse 18.16, and on 26.9.
  */
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { cancelJob } from '../../src/catalog/change/change-job.ts'
 import { insertRows } from '../../src/cluster/clickhouse/insert-rows.ts'
 import { readTopology, type Topology } from '../../src/cluster/clickhouse/topology.ts'
 import { Inserts } from '../../src/cluster/inserts.ts'
 import { JobVersions } from '../../src/cluster/job-versions.ts'
 import { deleteSchema, type RequestKind } from '../../src/format/schema.ts'
-import { ClickHouseHttp } from '../../src/query/clickhouse/http.ts'
 import { below, casesOf, newSeed, type Random, randomFrom } from '../util/random.ts'
-import { startClickHouse, whyNoClickHouse } from './clickhouse.ts'
+import { whyNoClickHouse } from './clickhouse.ts'
 import { noClickhouse, startClickhouse } from './clickhouse-18.ts'
 import { type JobInput, JobTables, killed, type ModelRow } from './job-tables.ts'
+import { oneServer } from './one-server.ts'
 import { noZookeeper, startZookeeper } from './zookeeper.ts'
 
 const seed = newSeed()
@@ -286,16 +286,7 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
 
 describe.skipIf(whyNoClickHouse() !== undefined)('26.9', () => {
   attacks(async () => {
-    const server = await startClickHouse()
-    onTestFinished(() => server.stop())
-    const http = new ClickHouseHttp({ url: server.url })
-    onTestFinished(() => http.close())
-    const topology: Topology = {
-      shards: [[{ http, address: { url: server.url }, name: 'r1', tcp: '' }]],
-      names: ['1'],
-      replicas: [1],
-      features: { hasTimes: true },
-    }
+    const { topology } = await oneServer()
     return { topology, path: undefined }
   })
 })

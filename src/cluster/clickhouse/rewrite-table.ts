@@ -20,9 +20,10 @@ import { type WrittenChanges, writeRowChanges } from '../../query/clickhouse/wri
 import { parameterText } from '../../query/clickhouse/write-values.ts'
 import { memoryBytesOf } from '../../query/duckdb/duckdb-limits.ts'
 import type { PlannedChanges } from '../../query/plan-row-changes.ts'
+import { problemOf } from '../../store/compaction/merge-changes.ts'
 import { must } from '../../util/assert.ts'
 import { Unavailable } from '../../util/errors.ts'
-import { BODY_BYTES_MAX, EXPORT_COPY_MS_MAX } from '../../util/limits.ts'
+import { EXPORT_COPY_MS_MAX } from '../../util/limits.ts'
 import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
 import { versionOfJob } from '../keeper/versions.ts'
 import { type InsertOptions, isRetryable, quorumSettings, syncOthers } from './insert-rows.ts'
@@ -108,7 +109,7 @@ export class TableRewrite {
     })
     const sql = `SELECT count()${checks.join('')} FROM ${this.#name}${this.#schema.key === null ? '' : ' FINAL'} WHERE ${this.#condition(range)}`
     const [[count, ...checked] = []] = await this.#rows(replica, sql, stopping)
-    return { rows: Number(count), refused: this.#problem(checked) }
+    return { rows: Number(count), refused: problemOf({ set: this.#set }, this.#schema, checked, 'range') }
   }
 
   /** Changes the rows of a range. Resolves when a quorum of the shard has them. */
@@ -206,19 +207,6 @@ export class TableRewrite {
       ...(own === '' ? [] : [own]),
       ...(this.#written.where === '' ? [] : [`(${this.#written.where})`]),
     ].join(' AND ')
-  }
-
-  #problem(checked: readonly string[]): string | undefined {
-    for (const index of this.#set.keys()) {
-      const { name, required } = this.#columnOf(index)
-      const [nulls, bytes] = [Number(checked[2 * index]), Number(checked[2 * index + 1])]
-      const which = `the expression of column ${JSON.stringify(name)}`
-      if (required && nulls > 0)
-        return `${which} is null for ${nulls} records of one range, and the column is required`
-      if (bytes > BODY_BYTES_MAX)
-        return `${which} has a value of ${bytes} bytes, and an event has at most ${BODY_BYTES_MAX}`
-    }
-    return undefined
   }
 
   async #rows(replica: Replica, sql: string, stopping: AbortSignal): Promise<readonly (readonly string[])[]> {

@@ -13,8 +13,9 @@ import { resolvesWithin } from '../../util/clock.ts'
 import { CannotRun, Unavailable } from '../../util/errors.ts'
 import { WEIR_VERSION } from '../../util/version.ts'
 import { ANY, KEEPER_ERROR, type Write } from './jute.ts'
-import { KeeperClient, type KeeperOptions, KeeperRefused } from './keeper-client.ts'
+import { isRefused, KeeperClient, type KeeperOptions } from './keeper-client.ts'
 import {
+  bytesOf,
   FORMAT,
   json,
   makePath,
@@ -55,7 +56,7 @@ export async function exportCatalog(keeper: KeeperClient, root: string): Promise
   const paths = pathsOf(root)
   await keeper.sync(paths.catalog)
   const found = await readRoot(keeper, paths).catch(error => {
-    if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode)) throw error
+    if (!isRefused(error, KEEPER_ERROR.noNode)) throw error
     throw new CannotRun(`Keeper has no catalog at ${paths.catalog}`)
   })
   const first = found.root
@@ -156,7 +157,7 @@ export async function writeDocuments(
   const removes = [...left].map((key): Write => ({ kind: 'delete', path: paths.document(key) }))
   let [some, bytes] = [[] as Write[], 0]
   for (const write of [...writes, ...removes]) {
-    const more = 100 + write.path.length + ('data' in write ? write.data.byteLength : 0)
+    const more = bytesOf(write)
     if (bytes + more > WRITE_BYTES_MAX && some.length > 0) {
       await keeper.multi(some)
       some = []

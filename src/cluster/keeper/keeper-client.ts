@@ -71,6 +71,11 @@ export class KeeperRefused extends Unavailable {
   }
 }
 
+/** @param as a number of KEEPER_ERROR */
+export function isRefused(error: unknown, as: number): error is KeeperRefused {
+  return error instanceof KeeperRefused && error.error === as
+}
+
 const WORDS: Readonly<Record<number, string>> = {
   [KEEPER_ERROR.noNode]: 'a node that Weir made is not there any more',
   [KEEPER_ERROR.noAuth]: 'the user and password of the digest scheme have no right to it',

@@ -10,7 +10,7 @@ import { type ClockSlot, monotonicMs } from '../../util/clock.ts'
 import { CannotRun, Unavailable } from '../../util/errors.ts'
 import { WEIR_VERSION } from '../../util/version.ts'
 import { KEEPER_ERROR } from './jute.ts'
-import { type KeeperClient, KeeperRefused } from './keeper-client.ts'
+import { isRefused, type KeeperClient } from './keeper-client.ts'
 
 /** Received-at tells nodes apart by its last two digits. */
 const NODES_MAX = 100
@@ -78,7 +78,7 @@ export class KeeperNodes {
         await this.#keeper.write({ kind: 'create', path: `${this.#path}/${slot}`, data, isEphemeral: true })
         return slot
       } catch (error) {
-        if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.nodeExists)) throw error
+        if (!isRefused(error, KEEPER_ERROR.nodeExists)) throw error
       }
     }
     throw new CannotRun(`the cluster has ${NODES_MAX} nodes, which is the largest number`)
@@ -96,7 +96,7 @@ export class KeeperNodes {
     try {
       await this.#keeper.write({ kind: 'delete', path: `${this.#path}/${slot}` })
     } catch (error) {
-      if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode)) throw error
+      if (!isRefused(error, KEEPER_ERROR.noNode)) throw error
     }
   }
 
@@ -149,7 +149,7 @@ export class KeeperNodes {
           const { data, stat } = await this.#keeper.getData(`${this.#path}/${name}`, isWatched)
           return [[Number(name), JSON.parse(data.toString()) as NodeState, stat.ephemeralOwner] as const]
         } catch (error) {
-          if (error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode) return [] // it ended
+          if (isRefused(error, KEEPER_ERROR.noNode)) return [] // it ended
           throw error
         }
       }),

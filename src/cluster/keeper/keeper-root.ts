@@ -2,7 +2,7 @@
 import type { Entry } from '../../catalog/documents/catalog-types.ts'
 import { CannotRun } from '../../util/errors.ts'
 import { KEEPER_ERROR, type Stat, type Write } from './jute.ts'
-import { type KeeperClient, KeeperRefused } from './keeper-client.ts'
+import { isRefused, type KeeperClient } from './keeper-client.ts'
 
 export const FORMAT = 1
 /** The format while documents are restored (keeper-backup.ts). */
@@ -85,7 +85,7 @@ async function readDocument(keeper: KeeperClient, paths: Paths, key: string): Pr
     const { data } = await keeper.getData(paths.document(key))
     return [[key, JSON.parse(data.toString())]]
   } catch (error) {
-    if (error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode) return []
+    if (isRefused(error, KEEPER_ERROR.noNode)) return []
     throw error
   }
 }
@@ -96,7 +96,7 @@ export async function makePath(keeper: KeeperClient, path: string): Promise<void
   try {
     await unlessRefused(keeper, [write], KEEPER_ERROR.nodeExists)
   } catch (error) {
-    if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode)) throw error
+    if (!isRefused(error, KEEPER_ERROR.noNode)) throw error
     await makePath(keeper, path.slice(0, path.lastIndexOf('/')))
     await unlessRefused(keeper, [write], KEEPER_ERROR.nodeExists)
   }
@@ -112,11 +112,16 @@ export async function unlessRefused(
     await keeper.multi(writes)
     return true
   } catch (error) {
-    if (!(error instanceof KeeperRefused && error.error === as)) throw error
+    if (!isRefused(error, as)) throw error
     return false
   }
 }
 
 export function json(value: unknown): Buffer {
   return Buffer.from(JSON.stringify(value))
+}
+
+/** Bytes of a write in a request, about. */
+export function bytesOf(write: Write): number {
+  return 100 + write.path.length + ('data' in write ? write.data.byteLength : 0)
 }

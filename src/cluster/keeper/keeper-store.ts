@@ -20,9 +20,10 @@ import type { StoreClient } from '../../catalog/lmdb/store-client.ts'
 import { CannotRun, Unavailable } from '../../util/errors.ts'
 import { KiB } from '../../util/limits.ts'
 import { KEEPER_ERROR, type Write } from './jute.ts'
-import { KeeperClient, KeeperLost, type KeeperOptions, KeeperRefused } from './keeper-client.ts'
+import { isRefused, KeeperClient, KeeperLost, type KeeperOptions, KeeperRefused } from './keeper-client.ts'
 import { KeeperNodes } from './keeper-nodes.ts'
 import {
+  bytesOf,
   checkRoot,
   FORMAT,
   json,
@@ -231,7 +232,7 @@ class Store implements KeeperStore {
     try {
       await this.keeper.multi(writes)
     } catch (error) {
-      if (error instanceof KeeperRefused && error.error === KEEPER_ERROR.badVersion) {
+      if (isRefused(error, KEEPER_ERROR.badVersion)) {
         await this.#followInTurn()
         return false
       }
@@ -393,7 +394,7 @@ class Store implements KeeperStore {
       this.#rootMadeBy ??= stat.createdZxid
       if (this.#rootMadeBy === stat.createdZxid) return { root, version: stat.version }
     } catch (error) {
-      if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode)) throw error
+      if (!isRefused(error, KEEPER_ERROR.noNode)) throw error
     }
     throw new CannotRun(
       `the catalog that this node knows is not in Keeper any more, at ${this.#paths.catalog}: was Keeper emptied? Restore it, then start again`,
@@ -406,7 +407,7 @@ class Store implements KeeperStore {
       const { by, puts, removes } = JSON.parse(data.toString()) as KeptChange
       return { by, puts: puts.map(entry => this.#opened(entry)), removes }
     } catch (error) {
-      if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode)) throw error
+      if (!isRefused(error, KEEPER_ERROR.noNode)) throw error
       throw new CannotRun(
         `this node was away while the catalog changed ${CHANGES_KEPT} times, so it has to start again`,
       )
@@ -437,9 +438,4 @@ class Store implements KeeperStore {
       clearTimeout(timer)
     }
   }
-}
-
-/** As a part of a request, at most. */
-function bytesOf(write: Write): number {
-  return 100 + write.path.length + ('data' in write ? write.data.byteLength : 0)
 }

@@ -17,7 +17,7 @@ import type { Catalog } from '../../catalog/catalog.ts'
 import type { Decide } from '../../catalog/change/change.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { KEEPER_ERROR } from './jute.ts'
-import { KeeperRefused } from './keeper-client.ts'
+import { isRefused } from './keeper-client.ts'
 import type { KeeperStore } from './keeper-store.ts'
 
 const LOOK_MS = 250
@@ -111,13 +111,13 @@ export class Leader {
     try {
       return (await store.keeper.getData(path)).stat.ephemeralOwner === session
     } catch (error) {
-      if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode)) throw error
+      if (!isRefused(error, KEEPER_ERROR.noNode)) throw error
     }
     try {
       await store.keeper.write({ kind: 'create', path, data: NOTHING, isEphemeral: true })
       return true
     } catch (error) {
-      if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.nodeExists)) throw error
+      if (!isRefused(error, KEEPER_ERROR.nodeExists)) throw error
       return false
     }
   }

@@ -12,7 +12,7 @@ import { ROW_BITS } from '../../query/clickhouse/rows.ts'
 import { assert } from '../../util/assert.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { KEEPER_ERROR } from './jute.ts'
-import { type KeeperClient, KeeperRefused } from './keeper-client.ts'
+import { isRefused, type KeeperClient } from './keeper-client.ts'
 
 /** Rows that one write serves. The last number is free for jobs. */
 export const ROWS_MAX = 2 ** Number(ROW_BITS) - 1
@@ -44,7 +44,7 @@ export class Versions {
     try {
       await this.#keeper.write({ kind: 'create', path: this.#path, data: NOTHING })
     } catch (error) {
-      if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.nodeExists)) throw error
+      if (!isRefused(error, KEEPER_ERROR.nodeExists)) throw error
     }
   }
 

@@ -16,7 +16,7 @@ import { must } from '../../util/assert.ts'
 import { CannotRun } from '../../util/errors.ts'
 import { KEEPER_ERROR, type Write } from '../keeper/jute.ts'
 import { connectKeeper, writeDocuments } from '../keeper/keeper-backup.ts'
-import { type KeeperClient, type KeeperOptions, KeeperRefused } from '../keeper/keeper-client.ts'
+import { isRefused, type KeeperClient, type KeeperOptions } from '../keeper/keeper-client.ts'
 import {
   checkRoot,
   FORMAT,
@@ -155,7 +155,7 @@ export class MoveRoot {
     try {
       return await this.#keeper.multi(writes)
     } catch (error) {
-      if (!(error instanceof KeeperRefused && error.error === KEEPER_ERROR.badVersion)) throw error
+      if (!isRefused(error, KEEPER_ERROR.badVersion)) throw error
       throw new CannotRun('another weir move of the same folder goes on or has ended, so this one ends')
     }
   }
@@ -175,7 +175,7 @@ export class MoveRoot {
       const { data, stat } = await this.#keeper.getData(path)
       return { value: JSON.parse(data.toString()) as T, stat }
     } catch (error) {
-      if (error instanceof KeeperRefused && error.error === KEEPER_ERROR.noNode) return undefined
+      if (isRefused(error, KEEPER_ERROR.noNode)) return undefined
       throw error
     }
   }

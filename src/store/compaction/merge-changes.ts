@@ -57,18 +57,22 @@ export function valuesSql({ file, set }: MergeChanges, schema: PoolSchema): stri
   return `SELECT ${columns.join(', ')} FROM ${changesTable(file)}`
 }
 
-/** A sentence why values cannot be stored, by the row of valuesSql; or undefined. */
+/**
+ * A sentence why values cannot be stored, by a row as valuesSql selects it; or undefined.
+ * @param part of the pool that was read
+ */
 export function problemOf(
-  { set }: MergeChanges,
+  { set }: Pick<MergeChanges, 'set'>,
   schema: PoolSchema,
   row: readonly (string | number | bigint | null)[],
+  part = 'segment',
 ): string | undefined {
   for (const [index, at] of set.entries()) {
     const { name, required } = columnAt(schema, at)
     const [nulls, bytes] = [Number(row[2 * index] ?? 0), Number(row[2 * index + 1] ?? 0)]
     const which = `the expression of column ${JSON.stringify(name)}`
     if (required && nulls > 0)
-      return `${which} is null for ${nulls} records of one segment, and the column is required`
+      return `${which} is null for ${nulls} records of one ${part}, and the column is required`
     if (bytes > BODY_BYTES_MAX)
       return `${which} has a value of ${bytes} bytes, and an event has at most ${BODY_BYTES_MAX}`
   }
