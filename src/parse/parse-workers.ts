@@ -19,6 +19,11 @@ import { createTaskRunner } from './run-task.ts'
 const PARSE_TASKS_PER_WORKER_MAX = 2
 /** Parse workers, whatever the machine has. */
 const PARSE_WORKERS_MAX = 16
+/**
+ * Makes Piscina load the worker's module by `import`, not by `require`. Node 20 aborts the process
+ * when a thread ends within a `require` of an ES module: a start that was refused ended so.
+ */
+const NO_REQUIRE = '--no-experimental-require-module'
 /** Time after which batch memory that no parse task took is left to the garbage collector. */
 const FREED_TRIM_MS = 10_000
 
@@ -51,6 +56,7 @@ export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers, d
     concurrentTasksPerWorker: PARSE_TASKS_PER_WORKER_MAX,
     maxQueue: max,
     workerData,
+    execArgv: workerOptions(),
   })
   const withBuffers = (task: ParseTask): ParseTask => {
     const { slab, table, groups, received, isReplay } = task
@@ -94,6 +100,12 @@ export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers, d
       return pool.destroy()
     },
   }
+}
+
+/** Options of Node for the workers. Node below 20.17 has no `require` of ES modules and no such option. */
+function workerOptions(): string[] {
+  const hasOption = process.allowedNodeEnvironmentFlags.has(NO_REQUIRE)
+  return hasOption ? [...process.execArgv, NO_REQUIRE] : process.execArgv
 }
 
 /**

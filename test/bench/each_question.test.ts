@@ -3,6 +3,7 @@
  * and leaves nothing behind. CI tries three, `npm run test:long` all.
  */
 import { afterAll, describe, expect, test } from 'vitest'
+import { noCluster } from '../cluster/nodes.ts'
 import { FakeS3 } from '../tools/bucket/fake-s3.ts'
 import { alive, barePath, familyWith, startBench } from './run.ts'
 
@@ -53,6 +54,15 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /rows visible +1500, as posted/,
       /weir verify +exit 0/,
       /verdict +rows and sum equal the model/,
+    ],
+  },
+  cluster: {
+    args: '--seconds 1 --pairs 1 --connections 2 --pools 25'.split(' '),
+    prints: [
+      /Weir +\S+ events\/s, [\d.]+ us of CPU an event \(node .*\), acks p50 \d+ ms, p99 \d+ ms$/m,
+      /ClickHouse +\S+ events\/s, [\d.]+ us of CPU an event \(.*\), acks /,
+      /CPU of Weir \/ alone +[\d.]+ x/,
+      /25 active pools +\S+ events\/s, acks .*, 0 refused$/m,
     ],
   },
   console: {
@@ -305,7 +315,9 @@ describe.concurrent('the bench', () => {
     expect({ code, listed: listed.sort() }).toEqual({ code: 0, listed: Object.keys(QUESTIONS).sort() })
   })
 
-  const tried = Object.entries(QUESTIONS).filter(([name]) => TRIED?.has(name) ?? true)
+  const tried = Object.entries(QUESTIONS).filter(
+    ([name]) => (TRIED?.has(name) ?? true) && (name !== 'cluster' || noCluster === undefined),
+  )
   test.each(tried)('answers: %s', async (name, { args, prints }) => {
     const { code, output, left } = await startBench([name, ...args], barePath()).ended
     expect({ code, left }, output).toEqual({ code: 0, left: [] })
