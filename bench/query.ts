@@ -11,12 +11,15 @@
  * A time is what a client waits: the median of some asks after the first one, which is `cold`.
  * DuckDB reads Weir's own Parquet files without their deleted rows, with as many threads; from the
  * second state on its answers hold the superseded rows too. ClickHouse has a ReplacingMergeTree and
- * answers with FINAL; its times have whole seconds. Server, peers and the bench share the cores.
+ * answers with FINAL; its times have whole seconds. `node` is Weir on ClickHouse 26.9 (chdb), where
+ * there is one. Server, peers and the bench share the cores.
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { quoteText } from '../src/util/sql.ts'
+import { endAll } from '../test/cluster/at-end.ts'
+import { noModernCluster, startModernCluster } from '../test/cluster/nodes.ts'
 import type { TestPool, TestServer } from '../test/util/server.ts'
 import { BATCH_EVENTS } from './events.ts'
 import { flood } from './flood.ts'
@@ -143,7 +146,22 @@ async function openPeers(): Promise<Peer[]> {
   else print(row('clickhouse', 'not installed (apt-get install clickhouse-server)'))
   if (hasPostgres()) peers.push(await postgresPeer())
   else print(row('postgres', 'not installed (apt-get install postgresql)'))
+  const noNode = noModernCluster()
+  if (noNode === undefined) peers.push(await nodePeer())
+  else print(row('node', noNode))
   return peers
+}
+
+/** Weir as a node of a cluster. */
+async function nodePeer(): Promise<Peer> {
+  const node = await (await startModernCluster()).node()
+  const { poolId, url } = await keyedPool(node)
+  return {
+    ...askWeir(node, poolId),
+    name: 'node',
+    load: (from, to, step, round) => post(url, from, to, step, round),
+    stop: endAll,
+  }
 }
 
 async function clickHousePeer(): Promise<Peer> {

@@ -1,8 +1,9 @@
 /** Nodes of Weir on a cluster of ClickHouse 18.16 and ZooKeeper, all on loopback. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { startServer, type TestServer, temporaryFolder } from '../util/server.ts'
+import { adminOf, startServer, type TestServer, temporaryFolder } from '../util/server.ts'
 import { atEnd } from './at-end.ts'
+import { startBridge, whyNoClickHouse } from './clickhouse.ts'
 import { type Clickhouse, noClickhouse, startClickhouse } from './clickhouse-18.ts'
 import { startModernProxy } from './modern-proxy.ts'
 import { noZookeeper, startZookeeper, type Zookeeper } from './zookeeper.ts'
@@ -36,13 +37,23 @@ export function clockAhead(seconds: number): Record<string, string> {
   return { LD_PRELOAD: FAKETIME, FAKETIME: ahead, DONT_FAKE_MONOTONIC: '1' }
 }
 
-export interface TestCluster {
-  readonly zookeeper: Zookeeper
-  readonly servers: readonly Clickhouse[]
+/** The first application of a data folder, as the environment of a node. */
+export function applicationOf({ dataDir }: Pick<TestServer, 'dataDir'>): Record<string, string> {
+  const { clientId, clientSecret } = adminOf(dataDir)
+  return { WEIR_CLIENT_ID: clientId, WEIR_CLIENT_SECRET: clientSecret }
+}
+
+/** Where nodes run. */
+interface Nodes {
   /** The settings of the cluster, for commands. */
   readonly settings: Readonly<Record<string, string>>
   /** Starts a node, which ends with the test. */
   node(args?: readonly string[], env?: Readonly<Record<string, string>>): Promise<TestServer>
+}
+
+export interface TestCluster extends Nodes {
+  readonly zookeeper: Zookeeper
+  readonly servers: readonly Clickhouse[]
 }
 
 /** Two shards of two replicas, unless it is said otherwise. They end with the test. */
@@ -53,9 +64,25 @@ export async function startCluster(size = { shards: 2, replicas: 2 }): Promise<T
   atEnd(() => {
     for (const proxy of proxies) proxy.close()
   })
-  const ofCluster = {
+  const urls = proxies.map(({ port }) => `http://127.0.0.1:${port}`)
+  return { zookeeper, servers, ...nodesOn(urls, zookeeper) }
+}
+
+/** Why there is no ClickHouse 26.9 for nodes; undefined where there is. */
+export const noModernCluster = (): string | undefined => noZookeeper ?? whyNoClickHouse()
+
+/** ClickHouse 26.9, embedded: one shard of one replica. It ends with the test. */
+export async function startModernCluster(): Promise<Nodes> {
+  const zookeeper = await startZookeeper({ tickMs: 2_000 })
+  const { url, stop } = await startBridge(['--cluster'])
+  atEnd(stop)
+  return nodesOn([url], zookeeper)
+}
+
+function nodesOn(urls: readonly string[], zookeeper: Zookeeper): Nodes {
+  const settings = {
     WEIR_STORE: 'clickhouse',
-    WEIR_CLICKHOUSE_URL: proxies.map(({ port }) => `http://127.0.0.1:${port}`).join(','),
+    WEIR_CLICKHOUSE_URL: urls.join(','),
     WEIR_CLICKHOUSE_CLUSTER: 'weir',
     WEIR_KEEPER: `127.0.0.1:${zookeeper.port}`,
     WEIR_KEEPER_SESSION_MS: String(SESSION_MS),
@@ -68,11 +95,11 @@ export async function startCluster(size = { shards: 2, replicas: 2 }): Promise<T
     const dataDir = join(temporaryFolder(), 'data')
     mkdirSync(dataDir)
     writeFileSync(join(dataDir, 'admin.json'), JSON.stringify(ADMIN))
-    const server = await startServer({ dataDir, args, env: { ...ofCluster, ...env } })
+    const server = await startServer({ dataDir, args, env: { ...settings, ...env } })
     atEnd(async () => {
       await server.kill()
     })
     return server
   }
-  return { zookeeper, servers, settings: ofCluster, node }
+  return { settings, node }
 }

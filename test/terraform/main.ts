@@ -3,10 +3,11 @@
  *
  * `<folder>` holds the source of terraform-provider-propel. Its own acceptance tests run first;
  * only the one of materialized views may fail. Then `terraform` applies examples/terraform as a
- * user would: apply, an empty plan, a change, a new column, destroy. Last, two destructions that
- * end between the pool and its source are brought to their end. It needs `go` and `terraform`, and
- * Go's module proxy for the provider's dependencies. It takes some ten minutes, because the
- * provider polls every 10 s.
+ * user would: apply, an empty plan, a change, a new column, destroy. Two destructions that end
+ * between the pool and its source are brought to their end. Last, the folder is moved into a
+ * cluster, where there is one, and nothing is left to plan. It needs `go` and `terraform`, and Go's
+ * module proxy for the provider's dependencies. It takes some ten minutes, because the provider
+ * polls every 10 s.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
@@ -15,7 +16,10 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { say, warn } from '../../src/util/say.ts'
-import { removeLeftovers, startServer, type TestServer, temporaryFolder } from '../util/server.ts'
+import { endAll } from '../cluster/at-end.ts'
+import { applicationOf, noModernCluster, startModernCluster } from '../cluster/nodes.ts'
+import { weir } from '../tools/folder.ts'
+import { freePort, removeLeftovers, startServer, type TestServer, temporaryFolder } from '../util/server.ts'
 
 /** Weir refuses materialized views. */
 const MAY_FAIL = ['TestAccPropelMaterializedViewBasic']
@@ -199,6 +203,22 @@ async function interruptedDestructions(terraform: Terraform, server: TestServer)
   }
 }
 
+/** What Terraform made on a data folder stands in a cluster, at the same address, as it was. */
+async function moved(terraform: Terraform, server: TestServer): Promise<void> {
+  const no = noModernCluster()
+  if (no !== undefined) return say(`a move into a cluster: ${no}`)
+  say('a move into a cluster:')
+  await terraform('apply', 0, 'apply', '-auto-approve')
+  await server.stop()
+  const { settings, node } = await startModernCluster()
+  const { code, output } = await weir(['move', '--data-dir', server.dataDir], settings)
+  if (code !== 0) throw new Error(output)
+  await node(['--port', new URL(server.base).port], applicationOf(server))
+  await terraform('plan after the move', EMPTY_PLAN, 'plan', '-detailed-exitcode')
+  await terraform('destroy', 0, 'destroy', '-auto-approve')
+  await endAll()
+}
+
 try {
   const source = providerFolder()
   need('go', ['version'])
@@ -206,12 +226,13 @@ try {
   // Go writes nothing into a copy that others use.
   const provider = join(temporaryFolder('weir-provider-'), 'provider')
   cpSync(source, provider, { recursive: true })
-  const server = await startServer()
+  const server = await startServer({ args: ['--port', await freePort()] })
   const env = environmentOf(server)
   const failed = await acceptanceTests(provider, env)
   const terraform = await makeTerraform(provider, env)
   await example(terraform, server)
   await interruptedDestructions(terraform, server)
+  await moved(terraform, server)
   await server.stop()
   say(failed.length === 0 ? 'all that must pass passed' : `failed: ${failed.join(', ')}`)
   process.exitCode = failed.length === 0 ? 0 : 1
