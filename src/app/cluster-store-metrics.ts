@@ -29,6 +29,11 @@ export function watchCluster({ gauge }: Metrics, { keeper, topology }: Cluster, 
     sum(topology().shards.map(replicas => replicas.length)),
   )
   gauge(
+    'weir_cluster_shards_halved',
+    'shards of two replicas of which Keeper hears one, so that a 200 comes when that one has the event',
+    () => topology().isHalved.filter(is => is).length,
+  )
+  gauge(
     'weir_cluster_parts',
     'active parts of all tables on one replica of each shard',
     async () => (await read())?.parts,

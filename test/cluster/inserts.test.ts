@@ -3,7 +3,7 @@
  * while servers die and come back.
  */
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { insertRows } from '../../src/cluster/clickhouse/insert-rows.ts'
+import { insertRows, quorumsOf } from '../../src/cluster/clickhouse/insert-rows.ts'
 import { syncedReplicas } from '../../src/cluster/clickhouse/synced-replicas.ts'
 import { createTable } from '../../src/cluster/clickhouse/table.ts'
 import { readTopology, type Topology } from '../../src/cluster/clickhouse/topology.ts'
@@ -57,7 +57,7 @@ async function nodeOf(zookeeper: Zookeeper, topology: Topology) {
     insert: ({ kind, schema, entries }) =>
       insertRows(
         { table: TABLE, kind, schema: kind === 'delete' ? deleteSchema(schema) : schema, entries },
-        { topology, quorum: { by: 'sync' }, settings: {} },
+        { topology, quorum: quorumsOf(topology, 0), settings: {} },
       ),
     isCurrent: () => keeper.isAlive(),
     jobVersion: () => 0n,

@@ -163,7 +163,11 @@ export class JobTables {
       return { ...replica, http: Object.assign(http, { run }) }
     }
     const shards = this.topology.shards.map(replicas => replicas.map(watched))
-    return { topology: { ...this.topology, shards }, quorum: { by: 'sync' }, settings: {} }
+    return {
+      topology: { ...this.topology, shards },
+      quorum: { by: 'sync', replicas: shards.map(() => 1) },
+      settings: {},
+    }
   }
 
   boundary(): number {

@@ -11,5 +11,8 @@ export async function oneServer(): Promise<{ readonly server: TestClickHouse; re
   onTestFinished(() => http.close())
   const replica = { http, address: { url: server.url }, name: 'r1', tcp: '' }
   const features = { hasTimes: true }
-  return { server, topology: { shards: [[replica]], names: ['1'], replicas: [1], features } }
+  return {
+    server,
+    topology: { shards: [[replica]], names: ['1'], replicas: [1], isHalved: [false], features },
+  }
 }

@@ -24,11 +24,15 @@ import type { Replica, Topology } from './topology.ts'
 const RETRY_MS = 200
 
 /** How many replicas have the rows when an INSERT is answered. */
-type Quorum =
-  /** The server counts: `insert_quorum`, of each shard. */
-  | { readonly by: 'server'; readonly replicas: readonly number[] }
-  /** ClickHouse 18.16, whose quorum INSERTs refuse each other: each other replica is synced. */
-  | { readonly by: 'sync' }
+interface Quorum {
+  /**
+   * server: it counts, by `insert_quorum`. sync: ClickHouse 18.16, whose quorum INSERTs refuse each
+   * other; each other replica that answers is synced.
+   */
+  readonly by: 'server' | 'sync'
+  /** Of each shard. */
+  readonly replicas: readonly number[]
+}
 
 export interface InsertOptions {
   readonly topology: Topology
@@ -67,18 +71,20 @@ export async function insertRows(rows: RowsToInsert, options: InsertOptions): Pr
 
 /** @param given replicas of a shard that must have the rows; 0: the majority */
 export function quorumsOf(topology: Topology, given: number): Quorum {
-  if (!topology.features.hasTimes) return { by: 'sync' }
-  return { by: 'server', replicas: topology.shards.map((_, shard) => replicasOf(topology, shard, given)) }
+  return {
+    by: topology.features.hasTimes ? 'server' : 'sync',
+    replicas: topology.shards.map((_, shard) => replicasOf(topology, shard, given)),
+  }
 }
 
 /**
- * The majority of the shard's replicas. Of two, one is enough while the other does not answer: it
- * fetches the rows when it is back.
+ * The majority of the shard's replicas. Of two, one is enough while Keeper does not hear the other:
+ * it fetches the rows when it is back.
  */
-function replicasOf({ shards, replicas }: Topology, shard: number, given: number): number {
-  const [count, live] = [must(replicas[shard], 'a count'), must(shards[shard], 'a shard').length]
+function replicasOf({ replicas, isHalved }: Topology, shard: number, given: number): number {
+  const count = must(replicas[shard], 'a count')
   if (given > 0) return Math.min(given, count)
-  return count === 2 && live === 1 ? 1 : Math.floor(count / 2) + 1
+  return isHalved[shard] === true ? 1 : Math.floor(count / 2) + 1
 }
 
 function insertSql(table: string, kind: RequestKind, { columns, key }: PoolSchema): string {
@@ -106,7 +112,7 @@ async function insertBlock(
     if (notAfterNs !== undefined && process.hrtime.bigint() > notAfterNs)
       throw refused(new Error('they waited for too long'))
     try {
-      const parameters = { ...settings, ...quorumSettings(quorum, shard), query: sql }
+      const parameters = { ...settings, ...quorumSettings(quorum, shard, replicas), query: sql }
       await replica.http.execute(block, parameters, signal)
       if (quorum.by === 'sync') await syncOthers(table, replica, replicas, signal)
       return
@@ -120,11 +126,20 @@ async function insertBlock(
   }
 }
 
-export function quorumSettings(quorum: Quorum, shard: number): Record<string, string> {
-  if (quorum.by === 'sync') return {}
+/** Settings of an INSERT. Throws Unavailable where too few replicas answer to be synced. */
+export function quorumSettings(
+  quorum: Quorum,
+  shard: number,
+  live: readonly Replica[],
+): Record<string, string> {
+  const replicas = must(quorum.replicas[shard], 'the quorum of a shard')
+  if (quorum.by === 'sync') {
+    if (live.length >= replicas) return {}
+    throw new Unavailable('cluster_insert', `${live.length} replicas of shard ${shard + 1} answer`)
+  }
   return {
     async_insert: '0',
-    insert_quorum: String(must(quorum.replicas[shard], 'the quorum of a shard')),
+    insert_quorum: String(replicas),
     insert_quorum_parallel: '1',
     insert_quorum_timeout: String(INSERT_MS_MAX / 2),
   }

@@ -126,10 +126,11 @@ export class TableRewrite {
     const columns = [...names, VERSION, DELETED].map(quoteClickHouseName).join(', ')
     const select = [...values, `toUInt64(${this.#version})`, `toUInt8(${isDelete ? 1 : 0})`].join(', ')
     const sql = `INSERT INTO ${this.#name} (${columns}) SELECT ${select} FROM ${this.#name} FINAL WHERE ${this.#condition(range)}`
-    await this.#execute(replica, sql, { ...settings, ...quorumSettings(quorum, shard) }, stopping)
+    const live = must(topology.shards[shard], 'a shard')
+    await this.#execute(replica, sql, { ...settings, ...quorumSettings(quorum, shard, live) }, stopping)
     if (quorum.by !== 'sync') return
     const late = this.#late(stopping)
-    const others = syncOthers(this.#table, replica, must(topology.shards[shard], 'a shard'), late)
+    const others = syncOthers(this.#table, replica, live, late)
     await others.catch(error => {
       throw errorOf(error, late, stopping)
     })

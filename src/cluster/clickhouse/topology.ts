@@ -36,6 +36,8 @@ export interface Topology {
   readonly names: readonly string[]
   /** How many replicas each shard has, with those that do not answer. */
   readonly replicas: readonly number[]
+  /** Of each shard: it has two replicas, and Keeper does not hear the one that does not answer. */
+  readonly isHalved: readonly boolean[]
   readonly features: ServerFeatures
 }
 
@@ -76,6 +78,7 @@ export async function watchTopology(
         throw new CannotRun(
           `the cluster ${cluster} had the shards ${topology.names.join(', ')}, and now has ${now.names.join(', ')}`,
         )
+      sayHalved(topology, now)
       topology = now
       said = ''
     } catch (error) {
@@ -102,6 +105,17 @@ export async function watchTopology(
       for (const { http } of servers) http.close()
     },
   }
+}
+
+/** Says where one replica is enough for a 200 from now on, and where no longer. */
+function sayHalved(before: Topology, { names, isHalved }: Topology): void {
+  for (const [shard, is] of isHalved.entries())
+    if (is !== before.isHalved[shard])
+      warn(
+        is
+          ? `shard ${names[shard]}: one of its two replicas has left Keeper, so an event is acknowledged when the other one has it`
+          : `shard ${names[shard]}: an event is acknowledged when both of its replicas have it again`,
+      )
 }
 
 /** Servers that all start at the same time answer after a while. */
@@ -153,12 +167,28 @@ async function topologyOf(servers: readonly Server[], cluster: string): Promise<
     )
   const versions = found.map(({ version }) => version)
   const ofShards = names.map(name => found.filter(({ shard }) => shard === name))
+  const isHalved = await Promise.all(ofShards.map(isHalvedShard))
   return {
     shards: ofShards.map(each => each.map(({ replica }) => replica)),
     names,
     replicas: ofShards.map(each => Math.max(...each.map(({ replicas }) => replicas))),
+    isHalved,
     features: { hasTimes: Math.min(...versions) >= OLDEST },
   }
+}
+
+/**
+ * A replica that does not answer Weir may still take part for the others. So the one that answers
+ * is asked how many replicas of a table have a session. A database without tables has no rows.
+ */
+async function isHalvedShard([found, ...others]: readonly Found[]): Promise<boolean> {
+  if (found === undefined || others.length > 0 || found.replicas !== 2) return false
+  const [active] = await linesOf(
+    found.replica.http,
+    `SELECT active_replicas FROM system.replicas WHERE database = currentDatabase() AND table = (
+       SELECT min(name) FROM system.tables WHERE database = currentDatabase() AND engine LIKE 'Replicated%')`,
+  )
+  return active === '1'
 }
 
 /** Rejects with CannotRun or Unavailable. */
