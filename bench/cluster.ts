@@ -7,7 +7,8 @@
  *                shard, each followed by SYNC of the other replica, as Weir does on 18.16
  *   pools        each posts one event after the other's answer: acks, and where 429 begins
  *
- * CPU is that of all processes of a kind over the run: nodes, servers, Keeper.
+ * CPU is that of all processes of a kind over the run, with what they take when idle: nodes,
+ * servers, Keeper.
  */
 import { endAll } from '../test/cluster/at-end.ts'
 import { noCluster, startCluster, type TestCluster } from '../test/cluster/nodes.ts'
@@ -47,8 +48,10 @@ export async function benchCluster(given: ClusterOptions): Promise<boolean> {
   try {
     const cluster = await startCluster()
     const node = await cluster.node()
+    await idle(cluster, node, settings)
     await comparePaths(cluster, node, settings)
     await activePools(node, settings)
+    await node.stop()
   } finally {
     await endAll()
   }
@@ -66,6 +69,16 @@ function cpuOf(
     cluster.servers.reduce((sum, { child }) => sum + of(child), 0),
     of(cluster.zookeeper.child),
   ]
+}
+
+/** What the processes take while nobody asks anything. */
+async function idle(cluster: TestCluster, node: TestServer, { seconds }: Settings): Promise<void> {
+  const before = cpuOf(cluster, node)
+  await new Promise(resolve => setTimeout(resolve, seconds * 1000))
+  const [own, servers, keeper] = cpuOf(cluster, node).map((cpu, index) =>
+    (((cpu - before[index]!) / seconds) * 100).toFixed(1),
+  )
+  print(row('idle', `of one core: node ${own} %, servers ${servers} %, Keeper ${keeper} %`))
 }
 
 async function comparePaths(cluster: TestCluster, node: TestServer, settings: Settings): Promise<void> {

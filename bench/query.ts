@@ -160,7 +160,10 @@ async function nodePeer(): Promise<Peer> {
     ...askWeir(node, poolId),
     name: 'node',
     load: (from, to, step, round) => post(url, from, to, step, round),
-    stop: endAll,
+    async stop() {
+      await node.stop()
+      await endAll()
+    },
   }
 }
 

@@ -59,6 +59,7 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
   cluster: {
     args: '--seconds 1 --pairs 1 --connections 2 --pools 25'.split(' '),
     prints: [
+      /^ *idle +of one core: node [\d.]+ %, servers [\d.]+ %, Keeper [\d.]+ %$/m,
       /Weir +\S+ events\/s, [\d.]+ us of CPU an event \(node .*\), acks p50 \d+ ms, p99 \d+ ms$/m,
       /ClickHouse +\S+ events\/s, [\d.]+ us of CPU an event \(.*\), acks /,
       /CPU of Weir \/ alone +[\d.]+ x/,
@@ -319,7 +320,9 @@ describe.concurrent('the bench', () => {
     ([name]) => (TRIED?.has(name) ?? true) && (name !== 'cluster' || noCluster === undefined),
   )
   test.each(tried)('answers: %s', async (name, { args, prints }) => {
-    const { code, output, left } = await startBench([name, ...args], barePath()).ended
+    // The servers of the cluster are looked for in the path.
+    const path = name === 'cluster' ? process.env['PATH']! : barePath()
+    const { code, output, left } = await startBench([name, ...args], path).ended
     expect({ code, left }, output).toEqual({ code: 0, left: [] })
     for (const line of prints) expect(output).toMatch(line)
     expect(output).not.toMatch(/NaN|Infinity|undefined|DIFFER|ERRORS|FAILED/)

@@ -28,12 +28,14 @@ export interface RunningBench {
 
 /** Starts `npm run bench -- ARGS` without npm. `path` replaces PATH. */
 export function startBench(args: readonly string[], path = process.env['PATH'] ?? ''): RunningBench {
+  // It is no test: what it starts ends with it.
+  const { VITEST: _, ...env } = process.env
   const folder = temporaryFolder('weir-bench-test-')
   chmodSync(folder, 0o755) // the user of PostgreSQL enters it
   benchFolders.push(folder)
   const child = spawn(process.execPath, [MAIN, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...process.env, TMPDIR: folder, PATH: path },
+    env: { ...env, TMPDIR: folder, PATH: path },
   })
   let output = ''
   child.stdout.on('data', data => (output += String(data)))
