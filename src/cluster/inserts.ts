@@ -15,7 +15,7 @@ import type { PoolSchema, RequestKind } from '../format/schema.ts'
 import { must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
-import { MEMTABLE_BYTES_MAX } from '../util/limits.ts'
+import { INSERT_SENT_MS_MAX, MEMTABLE_BYTES_MAX } from '../util/limits.ts'
 import type { BlockEntry } from './clickhouse/native-block.ts'
 
 /** INSERTs under way: a server of two cores makes no more parts a second with more of them. */
@@ -25,8 +25,6 @@ const WAIT_MS_MAX = 2_000
 /** Rows of one INSERT, and bytes of its batches. One part of a MergeTree has about so many. */
 const INSERT_ROWS_MAX = 500_000
 const INSERT_BYTES_MAX = MEMTABLE_BYTES_MAX / 16
-/** Rows are sent no longer than so after they have their versions (purge-tombstones.ts). */
-const SEND_MS_MAX = 60_000
 const REQUEST_WORDS = 4
 /** Jobs that may be made while rows are on their way. */
 const TRIES_MAX = 5
@@ -135,7 +133,7 @@ export class Inserts {
     try {
       for (let tries = 1; ; tries += 1) {
         // Threads have this clock in common, and it goes on while the process stands still.
-        const notAfterNs = process.hrtime.bigint() + BigInt(SEND_MS_MAX) * 1_000_000n
+        const notAfterNs = process.hrtime.bigint() + BigInt(INSERT_SENT_MS_MAX) * 1_000_000n
         const entry = { batch, requests, versions: await this.#versionsOf(requests) }
         await this.#inserted(table, schema, kind, entry, notAfterNs)
         if (!this.#deps.isCurrent())

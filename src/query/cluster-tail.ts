@@ -18,7 +18,7 @@
  */
 import { must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
-import { INSERT_MS_MAX } from '../util/limits.ts'
+import { INSERT_MS_MAX, INSERT_SENT_MS_MAX } from '../util/limits.ts'
 import { READ_VERSION, ROW_BITS } from './clickhouse/rows.ts'
 import type { Select } from './expression/select.ts'
 import { columnOf } from './expression/typed.ts'
@@ -40,8 +40,8 @@ import {
 const LISTED_MAX = 2_000
 /** Between marks. Each is a write of Keeper. */
 const MARK_MS = 5_000
-/** After it a row is visible, or its request failed: it waits for one INSERT, and for its own. */
-const SETTLE_MS = 2 * INSERT_MS_MAX
+/** After it a row is visible, or its request failed. */
+const SETTLE_MS = INSERT_SENT_MS_MAX + INSERT_MS_MAX
 
 export interface ClusterTailDeps {
   readonly engine: Pick<QueryEngine, 'run' | 'parse' | 'dialect'>

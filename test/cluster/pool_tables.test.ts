@@ -211,6 +211,28 @@ describe.skipIf(whyNoClickHouse() !== undefined)('tables of 26.9', () => {
   })
 })
 
+describe.skipIf(whyNoClickHouse() !== undefined)('the durability of tables', () => {
+  test('is that of the node that sweeps', async () => {
+    const { server, topology } = await oneServer()
+    await server.query('CREATE TABLE DPO9 (n Int64) ENGINE = MergeTree ORDER BY n')
+    const pools = new Map([['DPO1', schemaWith()]])
+    const [safe, fast] = [true, false].map(is => new PoolTables(() => topology, undefined, is))
+    const isSafe = async () =>
+      /SETTINGS.*fsync_after_insert = 1, fsync_part_directory = 1/.test(
+        await server.query('SHOW CREATE TABLE DPO1'),
+      )
+    await fast!.ensure('DPO1', schemaWith())
+    expect(await isSafe()).toBe(false)
+    expect(await safe!.sweep(pools)).toEqual([expect.stringContaining('gave the table DPO1 the durability')])
+    expect(await isSafe()).toBe(true)
+    expect(await safe!.sweep(pools)).toEqual([])
+    expect((await fast!.sweep(pools)).length).toBe(1)
+    expect(await isSafe()).toBe(false)
+    // A table of somebody else stays as it is.
+    expect(await server.query('SHOW CREATE TABLE DPO9')).not.toContain('fsync')
+  })
+})
+
 describe('servers that are not those of the cluster', () => {
   /** A server that answers as one of a cluster. */
   async function fakeServer(answers: { shard: string; members: readonly (readonly unknown[])[] }) {

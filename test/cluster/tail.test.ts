@@ -11,7 +11,7 @@ import type { QueryEngine } from '../../src/query/plan/query-task.ts'
 import type { Selection } from '../../src/query/selection.ts'
 import type { Tail } from '../../src/query/tail.ts'
 import { Unavailable } from '../../src/util/errors.ts'
-import { INSERT_MS_MAX } from '../../src/util/limits.ts'
+import { INSERT_MS_MAX, INSERT_SENT_MS_MAX } from '../../src/util/limits.ts'
 import { schemaOf } from '../query/pool.ts'
 import { below, casesOf, newSeed, randomFrom } from '../util/random.ts'
 import { startClickHouse, type TestClickHouse, whyNoClickHouse } from './clickhouse.ts'
@@ -34,7 +34,7 @@ const KEYED: PoolSchema = {
   key: { columns: [0], version: -1 },
 }
 const STEP_MS = 500
-const SETTLE_MS = 2 * INSERT_MS_MAX + 5_000
+const SETTLE_MS = INSERT_SENT_MS_MAX + INSERT_MS_MAX + 5_000
 
 interface Made {
   readonly id: number

@@ -4,7 +4,8 @@
  *   ensure   the table of a new pool
  *   addColumns  the columns that a pool gets
  *   sweep    what the others could not do, because a server was down: creates tables and columns
- *            that are missing, and drops tables whose pool is deleted
+ *            that are missing, and drops tables whose pool is deleted; gives tables the
+ *            durability that the node was started with
  *
  * A table is dropped only where its replicas meet below the path of this cluster, so that neither
  * other users of the servers nor another Weir beside this one lose theirs.
@@ -16,7 +17,14 @@ import { monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
 import { rowsOf, run } from './statements.ts'
-import { createTable, isNullable, type ServerFeatures, tableType } from './table.ts'
+import {
+  changeDurability,
+  createTable,
+  isNullable,
+  otherDurability,
+  type ServerFeatures,
+  tableType,
+} from './table.ts'
 import type { Replica, Topology } from './topology.ts'
 
 /** A column is added in tens of milliseconds where the servers are not busy. */
@@ -133,6 +141,13 @@ export class PoolTables {
           addOnShard([replica], table, schema, features),
         )
     }
+    for (const [table = ''] of features.hasTimes
+      ? await rowsOf(replica, otherDurability(this.#isDurable))
+      : [])
+      if (pools.has(table))
+        await attempt(`gave the table ${table} the durability of this node`, () =>
+          alter(replica, table, [changeDurability(this.#isDurable)], features),
+        )
     for (const table of await this.#leftTables(replica, pools))
       if (mayDrop(table))
         await attempt(`dropped the table ${table}, whose pool is deleted`, () =>

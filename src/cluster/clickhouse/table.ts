@@ -31,7 +31,7 @@ export interface ServerFeatures {
 }
 
 /** A part is on disk when its INSERT is answered: rows outlive a power cut of all replicas. */
-const DURABLE = ' SETTINGS fsync_after_insert = 1, fsync_part_directory = 1'
+const DURABLE = ['fsync_after_insert', 'fsync_part_directory']
 
 const INTEGERS: Partial<Record<ColumnType, string>> = { BOOLEAN: 'UInt8', DATE: 'Int32', TIMESTAMP: 'Int64' }
 
@@ -89,5 +89,17 @@ export function createTable(
   ]
   const engine = `${path === undefined ? '' : 'Replicated'}${family}(${parameters.join(', ')})`
   const order = sortedBy(schema).map(quoteClickHouseName).join(', ')
-  return `CREATE TABLE IF NOT EXISTS ${quoteClickHouseName(name)} (${[...columns, ...index].join(', ')}) ENGINE = ${engine} ORDER BY (${order})${isDurable && features.hasTimes ? DURABLE : ''}`
+  return `CREATE TABLE IF NOT EXISTS ${quoteClickHouseName(name)} (${[...columns, ...index].join(', ')}) ENGINE = ${engine} ORDER BY (${order})${isDurable && features.hasTimes ? ` SETTINGS ${VALUES}` : ''}`
+}
+
+const VALUES = DURABLE.map(name => `${name} = 1`).join(', ')
+
+/** Tables that were made with the other durability. They are settings of each replica. */
+export function otherDurability(isDurable: boolean): string {
+  return `SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND (position(engine_full, 'fsync_after_insert = 1') > 0) != ${isDurable ? 1 : 0}`
+}
+
+/** What ALTER TABLE does to give a table the durability. */
+export function changeDurability(isDurable: boolean): string {
+  return isDurable ? `MODIFY SETTING ${VALUES}` : `RESET SETTING ${DURABLE.join(', ')}`
 }

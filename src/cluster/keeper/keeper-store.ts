@@ -211,7 +211,6 @@ class Store implements KeeperStore {
     // From here on each change waits for this node.
     await this.nodes.register(0)
     const { root: before } = await this.#readRoot()
-    checkRoot(before, layout)
     this.zxidOffset = before.zxidOffset
     for (const entry of await readDocuments(this.keeper, this.#paths))
       this.#documents.set(entry[0], this.#opened(entry))
@@ -391,6 +390,8 @@ class Store implements KeeperStore {
   async #readRoot(): Promise<{ readonly root: Root; readonly version: number }> {
     try {
       const { root, stat } = await readRoot(this.keeper, this.#paths, true)
+      // A newer Weir, or a restore, may have changed the format while this node runs.
+      checkRoot(root, this.#options.layout)
       this.#rootMadeBy ??= stat.createdZxid
       if (this.#rootMadeBy === stat.createdZxid) return { root, version: stat.version }
     } catch (error) {
