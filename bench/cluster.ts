@@ -17,7 +17,7 @@ import { BATCH_EVENTS } from './events.ts'
 import { generate } from './generator.ts'
 import { cpuSeconds, latencies, median, print, row, short } from './measure.ts'
 import { numberOf } from './options.ts'
-import { bodyBytes, template } from './template.ts'
+import { Body, template } from './template.ts'
 import { keyedPool } from './weir.ts'
 
 interface ClusterOptions {
@@ -160,25 +160,20 @@ async function insertAlone(
   { seconds, connections }: Settings,
 ): Promise<Ingested> {
   const text = template(BATCH_EVENTS, 'payload')
-  const bytes = bodyBytes(text, BATCH_EVENTS)
   const beganMs = performance.now()
   const endMs = beganMs + seconds * 1000
   const times: number[] = []
-  let requests = 0
   await Promise.all(
     Array.from({ length: connections }, async (_, connection) => {
       // Half to each shard. The other replica of the shard is synced.
       const first = (connection % 2) * 2
-      while (performance.now() < endMs) {
-        requests += 1
-        const id = `${pair}-${requests}`
-        const body = text
-          .replaceAll('\u0001', () => id.padStart(20, '0'))
-          .replaceAll('\u0002', '2026-01-01T00:00:00.000Z')
+      const body = new Body(text, 1_000 * (1 + pair) + connection, '')
+      for (let request = 1; performance.now() < endMs; request += 1) {
+        body.set(request, Date.now())
         const sentMs = performance.now()
-        const answer = await fetch(urls[first]!, { method: 'POST', body })
-        if (!answer.ok) throw new Error(`${await answer.text()}, ${bytes} bytes`)
-        await answer.text()
+        const answer = await fetch(urls[first]!, { method: 'POST', body: new Uint8Array(body.bytes) })
+        const said = await answer.text()
+        if (!answer.ok) throw new Error(said)
         await servers[first + 1]!.query('SYSTEM SYNC REPLICA alone')
         times.push(performance.now() - sentMs)
       }
