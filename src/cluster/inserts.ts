@@ -26,8 +26,6 @@ const WAIT_MS_MAX = 2_000
 const INSERT_ROWS_MAX = 500_000
 const INSERT_BYTES_MAX = MEMTABLE_BYTES_MAX / 16
 const REQUEST_WORDS = 4
-/** Jobs that may be made while rows are on their way. */
-const TRIES_MAX = 5
 
 /** Rows of one pool, kind and schema. */
 export interface InsertTask {
@@ -131,26 +129,24 @@ export class Inserts {
   ): Promise<void> {
     this.#bytes += batch.byteLength
     try {
-      for (let tries = 1; ; tries += 1) {
-        // Threads have this clock in common, and it goes on while the process stands still.
-        const notAfterNs = process.hrtime.bigint() + BigInt(INSERT_SENT_MS_MAX) * 1_000_000n
-        const entry = { batch, requests, versions: await this.#versionsOf(requests) }
-        await this.#inserted(table, schema, kind, entry, notAfterNs)
-        if (!this.#deps.isCurrent())
-          throw new Unavailable(
-            'keeper_lost',
-            'This node lost Keeper meanwhile: the events may be stored. Send the same request again',
-          )
-        // A job that was made meanwhile may have looked at the key before the row was there, and
-        // what it wrote counts more. With newer versions the rows are later than the job.
-        const overtaken = this.#deps.jobVersion(table)
-        if (schema.key === null || entry.versions.every(version => version > overtaken)) return
-        if (tries === TRIES_MAX)
-          throw new Unavailable(
-            'jobs_meanwhile',
-            'Jobs change records of the Data Pool: the events may be stored. Send the same request again',
-          )
-      }
+      // Threads have this clock in common, and it goes on while the process stands still.
+      const notAfterNs = process.hrtime.bigint() + BigInt(INSERT_SENT_MS_MAX) * 1_000_000n
+      const entry = { batch, requests, versions: await this.#versionsOf(requests) }
+      await this.#inserted(table, schema, kind, entry, notAfterNs)
+      if (!this.#deps.isCurrent())
+        throw new Unavailable(
+          'keeper_lost',
+          'This node lost Keeper meanwhile: the events may be stored. Send the same request again',
+        )
+      // A job that was made meanwhile may have looked at the key before the row was there, and what
+      // it wrote counts more. Only the sender may repeat it: newer versions of rows that others have
+      // seen would win over what these wrote then.
+      const overtaken = this.#deps.jobVersion(table)
+      if (schema.key !== null && !entry.versions.every(version => version > overtaken))
+        throw new Unavailable(
+          'jobs_meanwhile',
+          'A job of the Data Pool began meanwhile: the events may be stored. Send the same request again',
+        )
     } finally {
       this.#bytes -= batch.byteLength
       this.#deps.onDone(batch)

@@ -173,7 +173,7 @@ function attacks(start: () => Promise<{ topology: Topology; path: string | undef
       await tables.check('after late statements')
     })
 
-    test('rows on their way when a job is made are later than it', async () => {
+    test('rows on their way when a job is made are confirmed when they are sent again', async () => {
       if (uniqueId === null) return // its rows are no later states of others
       const { topology, path } = await start()
       const tables = await JobTables.make(topology, uniqueId, path)
@@ -200,8 +200,15 @@ function attacks(start: () => Promise<{ topology: Topology; path: string | undef
         const { batch, requests, schema } = tables.request(kind, [row])
         await inserts.commit(tables.pool.id, schema, kind, batch, requests)
       }
+      await expect(commit('post', { id: 'k5', n: 5, word: null })).rejects.toMatchObject({
+        code: 'jobs_meanwhile',
+      })
+      const removed = { id: 'k3', n: 0, word: null }
+      await expect(commit('delete', removed)).rejects.toMatchObject({ code: 'jobs_meanwhile' })
+      // Somebody who saw the row of k5 deletes it. It does not come back by itself.
+      await commit('delete', { id: 'k5', n: 0, word: null })
       await commit('post', { id: 'k1', n: 9, word: null })
-      await commit('delete', { id: 'k3', n: 0, word: null })
+      await commit('delete', removed)
       await commit('post', { id: 'k4', n: 4, word: null })
       tables.model.clear()
       for (const [id, n] of [
@@ -210,7 +217,7 @@ function attacks(start: () => Promise<{ topology: Topology; path: string | undef
       ] as const)
         tables.model.set(id, { id, n, word: null })
       await tables.check('after the rows')
-      expect(sent.length).toBe(5)
+      expect(sent.length).toBe(6)
     })
 
     test('a refused value, a cancelled job and a deleted pool end as in one folder', async () => {
