@@ -15,6 +15,7 @@ import { notesOfCatalog, type OpenedCatalog, openCatalogOf } from '../catalog/op
 import { TombstonePurge } from '../cluster/clickhouse/purge-tombstones.ts'
 import { syncedReplica } from '../cluster/clickhouse/synced-replicas.ts'
 import { type Cluster, mustBeCurrent, openCluster } from '../cluster/cluster.ts'
+import { ROOM_MS_MAX } from '../cluster/inserts.ts'
 import type { Leader } from '../cluster/keeper/leader.ts'
 import { clusterOptionsOf } from '../database/cluster-options.ts'
 import { createMetrics, type Metrics } from '../database/metrics.ts'
@@ -132,11 +133,12 @@ async function openNode(start: ServerStart, listener: StoreListener): Promise<No
   return node
 }
 
-function rowsIn({ cluster, opened }: Node): Pick<Store, 'rows' | 'room' | 'onRoom'> {
+function rowsIn({ cluster, opened }: Node): Pick<Store, 'rows' | 'room' | 'onRoom' | 'waitMsMax'> {
   const { inserts } = cluster
   return {
     rows: rowsOf(cluster, opened.catalog),
     room: bytes => inserts.room(bytes),
+    waitMsMax: ROOM_MS_MAX,
     onRoom: room => {
       inserts.onRoom = room
     },

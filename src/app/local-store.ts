@@ -26,6 +26,7 @@ import {
   LOG_QUEUED_BYTES_MAX,
   MEMTABLE_BYTES_MAX,
   RECENT_FLUSH_BYTES_MAX,
+  WAIT_MS_MAX,
 } from '../util/limits.ts'
 import { kernelNote } from '../util/native.ts'
 import { warn } from '../util/say.ts'
@@ -81,6 +82,7 @@ export async function openLocalStore(
     health: () => healthOf({ ...health, log: logState }),
     refusal: () => undefined,
     room: bytes => pools.flusher.roomFor(bytes),
+    waitMsMax: WAIT_MS_MAX,
     onRoom: room => {
       pools.flusher.onRoom = room
     },

@@ -213,6 +213,7 @@ async function listen(
     {
       host: config.host,
       port: config.port,
+      waitMsMax: store.waitMsMax,
       rateLimit: config.rateLimit,
       transport: http.transport,
       tls: http.tls,

@@ -72,6 +72,8 @@ export interface Store {
   /** True while a body of so many bytes may be taken. */
   room(bytes: number): boolean
   onRoom(listener: () => void): void
+  /** A request without room waits for so long. Then it gets 429. */
+  readonly waitMsMax: number
   /** The rows of a pool that are not deleted, and their bytes. */
   sizeOf(pool: Pool): Size | Promise<Size>
   /** What `serverStatus` tells of the store. */

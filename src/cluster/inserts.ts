@@ -20,8 +20,13 @@ import type { BlockEntry } from './clickhouse/native-block.ts'
 
 /** INSERTs under way: a server of two cores makes no more parts a second with more of them. */
 const INSERTS_MAX = 16
-/** A pool that waits for longer tells that more pools are active than the cluster takes. */
-const WAIT_MS_MAX = 2_000
+/**
+ * A pool that waits for longer tells that more pools are active than the cluster takes. Together
+ * with ROOM_MS_MAX that is the 2 s which a request may wait for its turn.
+ */
+const WAIT_MS_MAX = 1_000
+/** A request waits so long while pools wait for too long. */
+export const ROOM_MS_MAX = 1_000
 /** Rows of one INSERT, and bytes of its batches. One part of a MergeTree has about so many. */
 const INSERT_ROWS_MAX = 500_000
 const INSERT_BYTES_MAX = MEMTABLE_BYTES_MAX / 16
