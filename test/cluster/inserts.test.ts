@@ -13,7 +13,7 @@ import { Versions } from '../../src/cluster/keeper/versions.ts'
 import { deleteSchema, type PoolSchema } from '../../src/format/schema.ts'
 import { makeBatch } from '../util/make-batch.ts'
 import { randomFrom } from '../util/random.ts'
-import { type Clickhouse, noClickhouse, startClickhouse } from './clickhouse-18.ts'
+import { type Clickhouse, noClickhouse, startClickhouse } from './clickhouse-servers.ts'
 import { standStill } from './stoppable-proxy.ts'
 import { noZookeeper, startZookeeper, type Zookeeper } from './zookeeper.ts'
 
@@ -79,9 +79,9 @@ async function nodeOf(zookeeper: Zookeeper, topology: Topology) {
 async function clusterOf() {
   const zookeeper = await startZookeeper({ tickMs: 2_000 })
   const servers = await startClickhouse({ zookeeperPort: zookeeper.port, shards: 2, replicas: 2 })
-  for (const server of servers) await server.query(createTable(TABLE, SCHEMA, { hasTimes: false }, '/tables'))
   const addresses = servers.map(({ httpPort }) => ({ url: `http://127.0.0.1:${httpPort}` }))
   const topology = await readTopology(addresses, 'weir')
+  for (const server of servers) await server.query(createTable(TABLE, SCHEMA, topology.features, '/tables'))
   expect(topology.shards.map(replicas => replicas.map(({ name }) => name))).toEqual([
     ['r1', 'r2'],
     ['r1', 'r2'],

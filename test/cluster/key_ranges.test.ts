@@ -7,7 +7,7 @@ import { readTopology, type Topology } from '../../src/cluster/clickhouse/topolo
 import type { ColumnType, PoolSchema } from '../../src/format/schema.ts'
 import { makeBatch, type Value } from '../util/make-batch.ts'
 import { whyNoClickHouse } from './clickhouse.ts'
-import { noClickhouse, startClickhouse } from './clickhouse-18.ts'
+import { noClickhouse, startClickhouse } from './clickhouse-servers.ts'
 import { oneServer } from './one-server.ts'
 import { noZookeeper, startZookeeper } from './zookeeper.ts'
 

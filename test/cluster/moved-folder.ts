@@ -13,7 +13,7 @@ import {
   type TestServer,
   temporaryFolder,
 } from '../util/server.ts'
-import type { Clickhouse } from './clickhouse-18.ts'
+import type { Clickhouse } from './clickhouse-servers.ts'
 import { ADMIN } from './nodes.ts'
 
 const column = (name: string, type: string, nullable = true) => ({ name, type, jsonProperty: name, nullable })

@@ -6,7 +6,7 @@ import { deleteSchema, type PoolSchema } from '../../src/format/schema.ts'
 import { quoteClickHouseName } from '../../src/util/sql.ts'
 import { makeBatch, type Row, type Value } from '../util/make-batch.ts'
 import { randomFrom } from '../util/random.ts'
-import { noClickhouse, startClickhouse } from './clickhouse-18.ts'
+import { noClickhouse, startClickhouse } from './clickhouse-servers.ts'
 import { noZookeeper, startZookeeper } from './zookeeper.ts'
 
 const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)

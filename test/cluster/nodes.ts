@@ -1,10 +1,10 @@
-/** Nodes of Weir on a cluster of ClickHouse 18.16 and ZooKeeper, all on loopback. */
+/** Nodes of Weir on a cluster of ClickHouse and ZooKeeper, all on loopback. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { adminOf, startServer, type TestServer, temporaryFolder } from '../util/server.ts'
 import { atEnd } from './at-end.ts'
 import { startBridge, whyNoClickHouse } from './clickhouse.ts'
-import { type Clickhouse, noClickhouse, startClickhouse } from './clickhouse-18.ts'
+import { type Clickhouse, isModern, noClickhouse, startClickhouse } from './clickhouse-servers.ts'
 import { startModernProxy } from './modern-proxy.ts'
 import { noZookeeper, startZookeeper, type Zookeeper } from './zookeeper.ts'
 
@@ -60,11 +60,12 @@ export interface TestCluster extends Nodes {
 export async function startCluster(size = { shards: 2, replicas: 2 }): Promise<TestCluster> {
   const zookeeper = await startZookeeper({ tickMs: 2_000 })
   const servers = await startClickhouse({ zookeeperPort: zookeeper.port, ...size })
-  const proxies = await Promise.all(servers.map(({ httpPort }) => startModernProxy(httpPort)))
+  const proxies = isModern ? [] : await Promise.all(servers.map(each => startModernProxy(each.httpPort)))
   atEnd(() => {
     for (const proxy of proxies) proxy.close()
   })
-  const urls = proxies.map(({ port }) => `http://127.0.0.1:${port}`)
+  const ports = isModern ? servers.map(({ httpPort }) => httpPort) : proxies.map(({ port }) => port)
+  const urls = ports.map(port => `http://127.0.0.1:${port}`)
   return { zookeeper, servers, ...nodesOn(urls, zookeeper) }
 }
 

@@ -4,7 +4,7 @@ import { TombstonePurge } from '../../src/cluster/clickhouse/purge-tombstones.ts
 import { readTopology, type Topology } from '../../src/cluster/clickhouse/topology.ts'
 import type { ClickHouseHttp } from '../../src/query/clickhouse/http.ts'
 import { whyNoClickHouse } from './clickhouse.ts'
-import { noClickhouse, startClickhouse } from './clickhouse-18.ts'
+import { noClickhouse, startClickhouse } from './clickhouse-servers.ts'
 import { JobTables } from './job-tables.ts'
 import { oneServer } from './one-server.ts'
 import { noZookeeper, startZookeeper } from './zookeeper.ts'

@@ -8,7 +8,7 @@
 import { once } from 'node:events'
 import { atEnd, endAll } from './at-end.ts'
 import { startBridge } from './clickhouse.ts'
-import { startClickhouse } from './clickhouse-18.ts'
+import { startClickhouse } from './clickhouse-servers.ts'
 import { startModernProxy } from './modern-proxy.ts'
 import { startZookeeper } from './zookeeper.ts'
 

@@ -1,6 +1,8 @@
 /**
- * ClickHouse servers of Debian's package (18.16) on loopback, for tests of replication. They are a
+ * ClickHouse servers on loopback, for tests of replication. Those of Debian's package (18.16) are a
  * vehicle of tests, not a version that Weir supports.
+ *
+ *   WEIR_TEST_CLICKHOUSE   the binary of a modern version, which runs as `<binary> server`
  */
 import { spawn } from 'node:child_process'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
@@ -8,12 +10,16 @@ import { join } from 'node:path'
 import { freePort, temporaryFolder } from '../util/server.ts'
 import { type Restartable, restartable } from './restartable.ts'
 
-const SERVER = '/usr/sbin/clickhouse-server'
+const MODERN = process.env['WEIR_TEST_CLICKHOUSE']
+/** True where Weir can ask the servers without a proxy. */
+export const isModern = MODERN !== undefined
+const BINARY = MODERN ?? '/usr/sbin/clickhouse-server'
+const TAG = isModern ? 'clickhouse' : 'yandex'
 
 /** Why there are no servers to test with; undefined where there are. */
-export const noClickhouse: string | undefined = existsSync(SERVER)
+export const noClickhouse: string | undefined = existsSync(BINARY)
   ? undefined
-  : 'skipped: it needs clickhouse-server (apt-get install clickhouse-server)'
+  : `skipped: there is no ${BINARY} (apt-get install clickhouse-server, or WEIR_TEST_CLICKHOUSE)`
 
 export interface Clickhouse extends Restartable {
   readonly httpPort: number
@@ -72,8 +78,8 @@ async function startServer(
     if (!answer.ok) throw new Error(text)
     return text
   }
-  const run = () =>
-    spawn(SERVER, [`--config-file=${join(folder, 'config.xml')}`], { stdio: 'ignore', cwd: folder })
+  const args = [...(isModern ? ['server'] : []), `--config-file=${join(folder, 'config.xml')}`]
+  const run = () => spawn(BINARY, args, { stdio: 'ignore', cwd: folder })
   const answers = async () => {
     for (const endMs = Date.now() + 60_000; ; )
       try {
@@ -89,12 +95,12 @@ async function startServer(
   return Object.assign(server, { httpPort: own.http, tcpPort: own.tcp, query })
 }
 
-const USERS = `<yandex>
+const USERS = `<${TAG}>
   <profiles><default><insert_quorum_timeout>5000</insert_quorum_timeout></default></profiles>
   <users><default><password></password><networks><ip>127.0.0.1</ip></networks>
     <profile>default</profile><quota>default</quota></default></users>
   <quotas><default></default></quotas>
-</yandex>`
+</${TAG}>`
 
 function configOf(
   folder: string,
@@ -108,7 +114,7 @@ function configOf(
       .map(({ tcp }) => `<replica><host>127.0.0.1</host><port>${tcp}</port></replica>`)
       .join('')}</shard>`
   const shards = [...new Set(all.map(({ shard }) => shard))]
-  return `<yandex>
+  return `<${TAG}>
   <logger><level>warning</level><log>${folder}/log</log><errorlog>${folder}/errors</errorlog></logger>
   <http_port>${own.http}</http_port><tcp_port>${own.tcp}</tcp_port>
   <interserver_http_port>${own.interserver}</interserver_http_port>
@@ -123,5 +129,5 @@ function configOf(
     <session_timeout_ms>6000</session_timeout_ms></zookeeper>
   <macros><shard>${own.shard}</shard><replica>r${own.replica}</replica></macros>
   <remote_servers><weir>${shards.map(shardXml).join('')}</weir></remote_servers>
-</yandex>`
+</${TAG}>`
 }
