@@ -9,8 +9,9 @@ import { watchTopology } from '../../src/cluster/clickhouse/topology.ts'
 import { recordLog } from '../util/log-lines.ts'
 import { makeBatch } from '../util/make-batch.ts'
 import { send } from '../util/server.ts'
-import { startModernProxy } from './modern-proxy.ts'
+import { isModern } from './clickhouse-servers.ts'
 import { noCluster, POOL, startCluster } from './nodes.ts'
+import { stoppableProxy } from './stoppable-proxy.ts'
 
 vi.setConfig({ testTimeout: 300_000 })
 
@@ -21,50 +22,57 @@ describe.skipIf(noCluster !== undefined)(`a shard of two replicas ${noCluster ??
   test('keeps its quorum while the other one has a session', async () => {
     const lines = recordLog()
     const { servers } = await startCluster({ shards: 1, replicas: 2 })
-    for (const server of servers)
-      await server.query(createTable(TABLE, SCHEMA, { hasTimes: false }, '/tables'))
-    const proxy = await startModernProxy(servers[1]!.httpPort)
+    const proxy = await stoppableProxy(servers[1]!.httpPort)
     const addresses = [servers[0]!.httpPort, proxy.port].map(port => ({ url: `http://127.0.0.1:${port}` }))
     const watch = await watchTopology(addresses, 'weir')
+    for (const server of servers)
+      await server.query(createTable(TABLE, SCHEMA, watch.topology.features, '/tables'))
+    let stored = 0
     try {
       let n = 0
-      const insert = () => {
+      const insert = async () => {
         const { topology } = watch
         const batch = makeBatch(SCHEMA, [{ payload: `{"n":${n++}}`, key: '', values: [] }])
         const entries = [
           { batch, requests: Float64Array.of(0, 1_000_000, 1, 1), versions: BigInt64Array.of(0n) },
         ]
         const rows = { table: TABLE, kind: 'post' as const, schema: SCHEMA, entries }
-        return insertRows(rows, { topology, quorum: quorumsOf(topology, 0), settings: {} })
+        await insertRows(rows, { topology, quorum: quorumsOf(topology, 0), settings: {} })
+        stored += 1
       }
       await insert()
-      // Nobody can reach it by HTTP, and it lives.
-      proxy.close()
+      // Weir gets no answer of it, and it lives.
+      proxy.stop()
       await watch.look()
       expect([watch.topology.shards[0]!.length, watch.topology.isHalved]).toEqual([1, [false]])
-      await expect(insert()).rejects.toMatchObject({ code: 'cluster_insert' })
+      // The other server counts it. Beside 18.16 Weir does, which cannot ask it.
+      if (isModern) await insert()
+      else await expect(insert()).rejects.toMatchObject({ code: 'cluster_insert' })
       await servers[1]!.kill()
       await expect
         .poll(() => watch.look().then(() => watch.topology.isHalved), { timeout: 60_000 })
         .toEqual([true])
       await insert()
-      const again = await startModernProxy(servers[1]!.httpPort, proxy.port)
       await servers[1]!.restart()
+      proxy.go()
       await expect
         .poll(() => watch.look().then(() => watch.topology.isHalved), { timeout: 60_000 })
         .toEqual([false])
       await insert()
-      again.close()
     } finally {
       watch.stop()
     }
     for (const server of servers) {
       await server.query(`SYSTEM SYNC REPLICA ${TABLE}`)
-      expect(await server.query(`SELECT count() FROM ${TABLE}`)).toBe('3\n')
+      expect(await server.query(`SELECT count() FROM ${TABLE}`)).toBe(`${stored}\n`)
     }
+    const other = `the replica at 127.0.0.1:${proxy.port}`
     expect(lines.map(({ message }) => message)).toEqual([
-      'shard 1: one of its two replicas has left Keeper, so an event is acknowledged when the other one has it',
-      'shard 1: an event is acknowledged when both of its replicas have it again',
+      ...(isModern ? [] : [expect.stringMatching(/^ClickHouse 18\.16 is for tests/)]),
+      `${other} cannot be asked: no answer in time`,
+      'shard 1: one of its two replicas has left Keeper; the other one is the quorum, unless WEIR_CLICKHOUSE_QUORUM says otherwise',
+      `${other} answers again`,
+      'shard 1: its quorum is both of its replicas again, unless WEIR_CLICKHOUSE_QUORUM says otherwise',
     ])
   })
 

@@ -8,7 +8,7 @@ import type { ColumnType, PoolSchema } from '../../src/format/schema.ts'
 import { schemaOf } from '../query/pool.ts'
 import { recordLog } from '../util/log-lines.ts'
 import { whyNoClickHouse } from './clickhouse.ts'
-import { type Clickhouse, noClickhouse, startClickhouse } from './clickhouse-servers.ts'
+import { type Clickhouse, isModern, noClickhouse, startClickhouse } from './clickhouse-servers.ts'
 import { oneServer } from './one-server.ts'
 import { standStill } from './stoppable-proxy.ts'
 import { noZookeeper, startZookeeper } from './zookeeper.ts'
@@ -88,7 +88,18 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
       await servers[0]!.kill()
       await watch.look()
       // A shard without a server is as it was: its rows are nowhere else.
-      expect([counts(), lines.map(({ level }) => level)]).toEqual([[1, 2], ['warn']])
+      expect(counts()).toEqual([1, 2])
+      await watch.look()
+      const [first, second] = servers.map(({ httpPort }) => `the replica at 127.0.0.1:${httpPort}`)
+      const refused = 'cannot be asked: ClickHouse did not answer: connect ECONNREFUSED'
+      const said = [
+        ...(isModern ? [] : ['ClickHouse 18.16 is for tests of replication only: Weir needs 25.3 or newer']),
+        `${second} ${refused}`,
+        `${first} ${refused}`,
+        'the servers of the cluster stay as they were: the cluster weir has 2 shards, and the servers',
+      ]
+      const messages = () => lines.map(({ message }) => message)
+      expect(messages()).toEqual(said.map(text => expect.stringContaining(text)))
       await expect(tables.ensure('DPO3', schemaWith())).rejects.toMatchObject({
         name: 'Unavailable',
         code: 'cluster_tables',
@@ -96,6 +107,7 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
       await Promise.all([servers[0]!.restart(), servers[1]!.restart()])
       await watch.look()
       expect(counts()).toEqual([2, 2])
+      expect(messages().slice(said.length)).toEqual([first, second].map(name => `${name} answers again`))
       const pools = new Map([['DPO2', schemaWith(['more', 'DATE'])]])
       const swept = () =>
         expect.poll(
@@ -235,12 +247,16 @@ describe.skipIf(whyNoClickHouse() !== undefined)('the durability of tables', () 
 
 describe('servers that are not those of the cluster', () => {
   /** A server that answers as one of a cluster. */
-  async function fakeServer(answers: { shard: string; members: readonly (readonly unknown[])[] }) {
+  async function fakeServer(answers: {
+    shard: string
+    members: readonly (readonly unknown[])[]
+    version?: string
+  }) {
     const server = createServer(async (request, response) => {
       const chunks: Buffer[] = []
       for await (const chunk of request) chunks.push(chunk as Buffer)
       const sql = Buffer.concat(chunks).toString()
-      if (sql.includes('version()')) response.end('25.3.1\n')
+      if (sql.includes('version()')) response.end(`${answers.version ?? '25.3.1'}\n`)
       else if (sql.includes('macros')) response.end(`shard\t${answers.shard}\nreplica\tr1\n`)
       else response.end(answers.members.map(member => `${member.join('\t')}\n`).join(''))
     })
@@ -252,6 +268,25 @@ describe('servers that are not those of the cluster', () => {
     return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
   }
   const member = (isOwn: 0 | 1, shard: number) => [isOwn, shard, '127.0.0.1', 9000 + shard]
+
+  test('minor versions are numbers: 25.10 is newer than 25.3', async () => {
+    const asked = ['25.10.1.1', '26.1.1.1', '18.16.1', '25.2.10.1', '18.17.1', '5.30.1'].map(
+      async version => {
+        const address = await fakeServer({ shard: 'a', members: [member(1, 1)], version })
+        return await readTopology([address], 'weir').catch((error: Error) => error)
+      },
+    )
+    const refused = (version: string) => ({
+      name: 'CannotRun',
+      message: expect.stringContaining(`is ClickHouse ${version}; Weir needs 25.3 or newer`),
+    })
+    expect(await Promise.all(asked)).toMatchObject([
+      { features: { hasTimes: true } },
+      { features: { hasTimes: true } },
+      { features: { hasTimes: false } },
+      ...['25.2.10.1', '18.17.1', '5.30.1'].map(refused),
+    ])
+  })
 
   test('other shards, and servers without an address, are refused', async () => {
     const lines = recordLog()

@@ -9,9 +9,11 @@ import { warn } from '../../util/say.ts'
 import { quoteClickHouseText } from '../../util/sql.ts'
 import type { ServerFeatures } from './table.ts'
 
-/** The oldest version that Weir supports. Older ones may run tests of replication. */
-const OLDEST = 25.3
-const VEHICLE = 18.16
+type Version = readonly [major: number, minor: number]
+
+const OLDEST: Version = [25, 3]
+/** It may run tests of replication. */
+const VEHICLE: Version = [18, 16]
 const ANSWER_BYTES_MAX = 1_048_576
 /** A server that lives answers in milliseconds. */
 const ANSWER_MS_MAX = 3_000
@@ -49,7 +51,8 @@ interface Found {
   /** How many the cluster has. */
   readonly shards: number
   readonly servers: number
-  readonly version: number
+  /** False for VEHICLE. */
+  readonly isSupported: boolean
 }
 
 /** The servers as they were last seen. */
@@ -69,11 +72,21 @@ export async function watchTopology(
   cluster: string,
 ): Promise<TopologyWatch> {
   const servers = addresses.map(address => ({ address, http: new ClickHouseHttp(address) }))
-  let topology = await firstTopology(servers, cluster)
+  const silent = new Set<Server>()
+  const first = await firstLook(servers, cluster)
+  let { topology } = first
+  if (!topology.features.hasTimes)
+    warn(
+      `ClickHouse ${VEHICLE.join('.')} is for tests of replication only: Weir needs ${OLDEST.join('.')} or newer`,
+    )
+  saySilent(servers, first.asked, silent)
+  sayHalved(undefined, topology)
   let said = ''
   const read = async () => {
+    const asked = await askAll(servers, cluster)
+    saySilent(servers, asked, silent)
     try {
-      const now = await topologyOf(servers, cluster)
+      const now = await topologyOf(asked, cluster)
       if (String(now.names) !== String(topology.names))
         throw new CannotRun(
           `the cluster ${cluster} had the shards ${topology.names.join(', ')}, and now has ${now.names.join(', ')}`,
@@ -83,7 +96,8 @@ export async function watchTopology(
       said = ''
     } catch (error) {
       if (!(error instanceof CannotRun || error instanceof Unavailable)) throw error
-      if (said !== error.message) warn(`the servers of the cluster stay as they were: ${error.message}`)
+      const isSaid = said === error.message || silent.size === servers.length
+      if (!isSaid) warn(`the servers of the cluster stay as they were: ${error.message}`)
       said = error.message
     }
   }
@@ -107,22 +121,36 @@ export async function watchTopology(
   }
 }
 
-/** Says where one replica is enough for a 200 from now on, and where no longer. */
-function sayHalved(before: Topology, { names, isHalved }: Topology): void {
+/** Says which servers do not answer any more, and which do again. */
+function saySilent(servers: readonly Server[], asked: readonly Asked[], silent: Set<Server>): void {
+  for (const [index, server] of servers.entries()) {
+    const each = asked[index]
+    const reason = each?.status === 'rejected' && each.reason instanceof Unavailable ? each.reason : undefined
+    if ((reason !== undefined) === silent.has(server)) continue
+    if (reason === undefined) silent.delete(server)
+    else silent.add(server)
+    warn(reason?.message ?? `${nameOf(server)} answers again`)
+  }
+}
+
+/** Says which shards are halved from now on, and which are no longer. */
+function sayHalved(before: Topology | undefined, { names, isHalved }: Topology): void {
   for (const [shard, is] of isHalved.entries())
-    if (is !== before.isHalved[shard])
+    if (is !== (before?.isHalved[shard] ?? false))
       warn(
-        is
-          ? `shard ${names[shard]}: one of its two replicas has left Keeper, so an event is acknowledged when the other one has it`
-          : `shard ${names[shard]}: an event is acknowledged when both of its replicas have it again`,
+        `shard ${names[shard]}: ${is ? 'one of its two replicas has left Keeper; the other one is the quorum' : 'its quorum is both of its replicas again'}, unless WEIR_CLICKHOUSE_QUORUM says otherwise`,
       )
 }
 
 /** Servers that all start at the same time answer after a while. */
-async function firstTopology(servers: readonly Server[], cluster: string): Promise<Topology> {
+async function firstLook(
+  servers: readonly Server[],
+  cluster: string,
+): Promise<{ readonly asked: readonly Asked[]; readonly topology: Topology }> {
   for (const endMs = monotonicMs() + START_MS_MAX; ; )
     try {
-      return await topologyOf(servers, cluster)
+      const asked = await askAll(servers, cluster)
+      return { asked, topology: await topologyOf(asked, cluster) }
     } catch (error) {
       if (!(error instanceof Unavailable) || monotonicMs() > endMs) throw error
       await new Promise(resolve => setTimeout(resolve, RETRY_MS))
@@ -138,16 +166,20 @@ export async function readTopology(
   addresses: readonly ClickHouseAddress[],
   cluster: string,
 ): Promise<Topology> {
-  return await topologyOf(
-    addresses.map(address => ({ address, http: new ClickHouseHttp(address) })),
-    cluster,
-  )
+  const servers = addresses.map(address => ({ address, http: new ClickHouseHttp(address) }))
+  return await topologyOf(await askAll(servers, cluster), cluster)
 }
 
 type Server = Pick<Replica, 'address' | 'http'>
 
-async function topologyOf(servers: readonly Server[], cluster: string): Promise<Topology> {
-  const asked = await Promise.allSettled(servers.map(server => askServer(server, cluster)))
+/** What a server has said, in the order of the addresses. */
+type Asked = PromiseSettledResult<Found>
+
+async function askAll(servers: readonly Server[], cluster: string): Promise<readonly Asked[]> {
+  return await Promise.allSettled(servers.map(server => askServer(server, cluster)))
+}
+
+async function topologyOf(asked: readonly Asked[], cluster: string): Promise<Topology> {
   const found = asked.flatMap(each => (each.status === 'fulfilled' ? [each.value] : []))
   const refused = asked.find(each => each.status === 'rejected' && each.reason instanceof CannotRun)
   if (refused?.status === 'rejected') throw refused.reason
@@ -156,16 +188,15 @@ async function topologyOf(servers: readonly Server[], cluster: string): Promise<
     const [failed] = asked
     throw failed?.status === 'rejected' ? failed.reason : new Unavailable('cluster_unreachable', 'no address')
   }
-  if (servers.length < first.servers)
+  if (asked.length < first.servers)
     throw new CannotRun(
-      `the cluster ${cluster} has ${first.servers} servers, and WEIR_CLICKHOUSE_URL names ${servers.length}: name each, as each has tables`,
+      `the cluster ${cluster} has ${first.servers} servers, and WEIR_CLICKHOUSE_URL names ${asked.length}: name each, as each has tables`,
     )
   const names = [...new Set(found.map(({ shard }) => shard))].sort()
   if (names.length !== first.shards)
     throw new CannotRun(
       `the cluster ${cluster} has ${first.shards} shards, and the servers of WEIR_CLICKHOUSE_URL that answer are of ${names.length} of them`,
     )
-  const versions = found.map(({ version }) => version)
   const ofShards = names.map(name => found.filter(({ shard }) => shard === name))
   const isHalved = await Promise.all(ofShards.map(isHalvedShard))
   return {
@@ -173,7 +204,7 @@ async function topologyOf(servers: readonly Server[], cluster: string): Promise<
     names,
     replicas: ofShards.map(each => Math.max(...each.map(({ replicas }) => replicas))),
     isHalved,
-    features: { hasTimes: Math.min(...versions) >= OLDEST },
+    features: { hasTimes: found.every(({ isSupported }) => isSupported) },
   }
 }
 
@@ -184,7 +215,7 @@ async function topologyOf(servers: readonly Server[], cluster: string): Promise<
 async function isHalvedShard([found, ...others]: readonly Found[]): Promise<boolean> {
   if (found === undefined || others.length > 0 || found.replicas !== 2) return false
   const [active] = await linesOf(
-    found.replica.http,
+    found.replica,
     `SELECT active_replicas FROM system.replicas WHERE database = currentDatabase() AND table = (
        SELECT min(name) FROM system.tables WHERE database = currentDatabase() AND engine LIKE 'Replicated%')`,
   )
@@ -192,12 +223,14 @@ async function isHalvedShard([found, ...others]: readonly Found[]): Promise<bool
 }
 
 /** Rejects with CannotRun or Unavailable. */
-async function askServer({ http, address }: Server, cluster: string): Promise<Found> {
-  const ask = (sql: string) => linesOf(http, sql)
+async function askServer(server: Server, cluster: string): Promise<Found> {
+  const { http, address } = server
+  const ask = (sql: string) => linesOf(server, sql)
   const [printed = ''] = await ask('SELECT version()')
-  const version = Number(/^\d+\.\d+/.exec(printed)?.[0])
-  if (!(version >= OLDEST || version === VEHICLE))
-    throw new CannotRun(`${address.url} is ClickHouse ${printed}; Weir needs ${OLDEST} or newer`)
+  const [major = 0, minor = 0] = printed.split('.').map(Number)
+  const isSupported = major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1])
+  if (!isSupported && String([major, minor]) !== String(VEHICLE))
+    throw new CannotRun(`${address.url} is ClickHouse ${printed}; Weir needs ${OLDEST.join('.')} or newer`)
   const macros = new Map(
     (await ask('SELECT macro, substitution FROM system.macros')).map(line => {
       const [name = '', value = ''] = line.split('\t')
@@ -223,21 +256,27 @@ async function askServer({ http, address }: Server, cluster: string): Promise<Fo
     replicas: members.filter(member => member[1] === place).length,
     shards: new Set(members.map(member => member[1])).size,
     servers: members.length,
-    version,
+    isSupported,
   }
 }
 
-async function linesOf(http: ClickHouseHttp, sql: string): Promise<string[]> {
+/** As lines of the log name it. */
+function nameOf({ address }: Server): string {
+  return `the replica at ${new URL(address.url).host}`
+}
+
+/** Rejects with Unavailable, whose message names the server. */
+async function linesOf(server: Server, sql: string): Promise<string[]> {
   const late = AbortSignal.timeout(ANSWER_MS_MAX)
   try {
-    const { body } = await http.run(sql, {}, ANSWER_BYTES_MAX, late)
+    const { body } = await server.http.run(sql, {}, ANSWER_BYTES_MAX, late)
     return body
       .toString()
       .split('\n')
       .filter(line => line !== '')
   } catch (error) {
-    if (!late.aborted && !(error instanceof ClickHouseError)) throw error
-    const why = late.aborted ? 'no answer in time' : (error as Error).message
-    throw new Unavailable('cluster_unreachable', `a ClickHouse server did not answer: ${why}`)
+    if (!late.aborted && !(error instanceof ClickHouseError || error instanceof Unavailable)) throw error
+    const [why] = late.aborted ? ['no answer in time'] : (error as Error).message.split('\n')
+    throw new Unavailable('cluster_unreachable', `${nameOf(server)} cannot be asked: ${why}`)
   }
 }
