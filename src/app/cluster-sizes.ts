@@ -1,12 +1,12 @@
 /**
- * How much a cluster holds, from one replica of each shard. It is read at most once a second,
- * whoever asks: a page of pools asks for each of them.
+ * How much a cluster holds, from one replica of each shard that answers. It is read at most once a
+ * second, whoever asks: a page of pools asks for each of them.
  *
  * ClickHouse counts rows of parts. Until parts are merged these are also rows that were replaced,
  * and those that say that a record is deleted.
  */
+import type { Replica } from '../cluster/clickhouse/topology.ts'
 import type { Cluster } from '../cluster/cluster.ts'
-import { must } from '../util/assert.ts'
 import { Unavailable } from '../util/errors.ts'
 import { keptReading } from './machine.ts'
 import type { Size, StoreState } from './store.ts'
@@ -19,7 +19,7 @@ const PARTS = `SELECT table, toString(count()), toString(sum(rows)), toString(su
 FROM system.parts WHERE active AND database = currentDatabase() GROUP BY table FORMAT JSONCompact`
 const DISKS =
   'SELECT toString(sum(total_space)), toString(sum(free_space)) FROM system.disks FORMAT JSONCompact'
-const DELAY = `SELECT '', toString(max(absolute_delay)) FROM system.replicas
+const DELAY = `SELECT toString(max(absolute_delay)) FROM system.replicas
 WHERE database = currentDatabase() FORMAT JSONCompact`
 
 interface Sizes {
@@ -58,23 +58,10 @@ async function readSizes({ topology }: Pick<Cluster, 'topology'>): Promise<Sizes
   const sums = { parts: 0, bytes: 0, diskBytes: 0, diskFreeBytes: 0, delaySeconds: 0 }
   await Promise.all(
     shards.map(async replicas => {
-      const { http } = must(replicas[0], 'a replica')
-      const ask = async (sql: string) => {
-        try {
-          const { body } = await http.run(sql, {}, ANSWER_BYTES_MAX, AbortSignal.timeout(READ_MS_MAX))
-          return (JSON.parse(body.toString()) as { readonly data: string[][] }).data
-        } catch (error) {
-          throw new Unavailable(
-            'cluster_sizes',
-            `ClickHouse did not tell its sizes: ${(error as Error).message}`,
-          )
-        }
-      }
-      // Earlier versions do not tell of their disks.
-      const [parts, disks, delays] = await Promise.all([
-        ask(PARTS),
-        features.hasTimes ? ask(DISKS) : [],
-        ask(DELAY),
+      const [[parts, disks], delays] = await Promise.all([
+        // Earlier versions do not tell of their disks.
+        firstOf(replicas, each => Promise.all([ask(each, PARTS), features.hasTimes ? ask(each, DISKS) : []])),
+        Promise.allSettled(replicas.map(each => ask(each, DELAY))),
       ])
       for (const [table = '', count, rows, bytes] of parts) {
         const before = pools.get(table) ?? { rows: 0, bytes: 0 }
@@ -86,8 +73,32 @@ async function readSizes({ topology }: Pick<Cluster, 'topology'>): Promise<Sizes
         sums.diskBytes += Number(total)
         sums.diskFreeBytes += Number(free)
       }
-      for (const [, delay] of delays) sums.delaySeconds = Math.max(sums.delaySeconds, Number(delay))
+      for (const each of delays)
+        if (each.status === 'fulfilled')
+          sums.delaySeconds = Math.max(sums.delaySeconds, Number(each.value[0]?.[0]))
     }),
   )
   return { pools, ...sums }
+}
+
+/** What the first replica says that answers. Rejects with Unavailable where none does. */
+async function firstOf<T>(replicas: readonly Replica[], read: (replica: Replica) => Promise<T>): Promise<T> {
+  let last: unknown
+  for (const replica of replicas)
+    try {
+      return await read(replica)
+    } catch (error) {
+      last = error
+    }
+  throw last
+}
+
+/** Rejects with Unavailable. */
+async function ask({ http }: Replica, sql: string): Promise<string[][]> {
+  try {
+    const { body } = await http.run(sql, {}, ANSWER_BYTES_MAX, AbortSignal.timeout(READ_MS_MAX))
+    return (JSON.parse(body.toString()) as { readonly data: string[][] }).data
+  } catch (error) {
+    throw new Unavailable('cluster_sizes', `ClickHouse did not tell its sizes: ${(error as Error).message}`)
+  }
 }

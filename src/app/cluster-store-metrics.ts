@@ -5,13 +5,21 @@ import { warn } from '../util/say.ts'
 import type { ClusterSizes } from './cluster-sizes.ts'
 
 /** Registers them. */
-export function watchCluster({ gauge }: Metrics, { keeper, topology }: Cluster, sizes: ClusterSizes): void {
-  /** Where the servers do not answer, the page lacks the values. */
+export function watchCluster(
+  { gauge }: Pick<Metrics, 'gauge'>,
+  { keeper, topology }: Pick<Cluster, 'keeper' | 'topology'>,
+  sizes: Pick<ClusterSizes, 'read'>,
+): void {
+  let isSaid = false
+  /** Where the servers do not answer, the page lacks the values, and one line says why. */
   const read = async () => {
     try {
-      return await sizes.read()
+      const now = await sizes.read()
+      isSaid = false
+      return now
     } catch (error) {
-      warn(`the sizes of the cluster cannot be read: ${(error as Error).message}`)
+      if (!isSaid) warn(`the sizes of the cluster cannot be read: ${(error as Error).message}`)
+      isSaid = true
       return undefined
     }
   }
@@ -30,7 +38,7 @@ export function watchCluster({ gauge }: Metrics, { keeper, topology }: Cluster, 
   )
   gauge(
     'weir_cluster_shards_halved',
-    'shards of two replicas of which Keeper hears one, so that a 200 comes when that one has the event',
+    'shards of two replicas of which Keeper hears one, which is the quorum unless WEIR_CLICKHOUSE_QUORUM says otherwise',
     () => topology().isHalved.filter(is => is).length,
   )
   gauge(
@@ -41,7 +49,7 @@ export function watchCluster({ gauge }: Metrics, { keeper, topology }: Cluster, 
   gauge('weir_cluster_bytes', 'bytes of these parts', async () => (await read())?.bytes)
   gauge(
     'weir_cluster_replica_delay_seconds',
-    'how far the most behind table of these replicas is behind the others, as ClickHouse says',
+    'how far the most behind table of all replicas that answer is behind the others, as ClickHouse says',
     async () => (await read())?.delaySeconds,
   )
 }
