@@ -6,34 +6,19 @@
  *
  *   WEIR_TEST_CHDB_PYTHON     that Python; its default is python3
  *   WEIR_TEST_CLICKHOUSE_URL  instead of it the HTTP address of a server whose data may be changed
+ *   WEIR_TEST_CLICKHOUSE      a modern ClickHouse binary, on which the tests of replication run
+ *                             (clickhouse-servers.ts)
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
+import { MODELS } from './suites.mjs'
 
 const python = process.env['WEIR_TEST_CHDB_PYTHON'] ?? 'python3'
 const hasChdb =
   process.env['WEIR_TEST_CLICKHOUSE_URL'] !== undefined ||
   spawnSync(python, ['-c', 'import chdb']).status === 0
 
-/** Models that say nothing about files, DuckDB or its limits. */
-const MODELS = [
-  'counter_plans',
-  'filters_model',
-  'leaderboard_model',
-  'percentile_model',
-  'policies',
-  'relative_ranges',
-  'time_intervals',
-  'time_series_model',
-  'expression/attack_corpus',
-  'expression/evaluated',
-  'expression/random_calls',
-  'expression/whole_numbers_model',
-  'sql/attack_corpus',
-  'sql/statements_answered',
-]
-
-/** @param {string[]} args @param {Record<string, string>} [more] */
+/** @param {string[]} args @param {Record<string, string | undefined>} [more] */
 function run(args, more) {
   const env = { ...process.env, WEIR_TEST_CHDB_PYTHON: python, ...more }
   return spawnSync('npx', ['vitest', 'run', ...args], { stdio: 'inherit', env }).status ?? 1
@@ -46,7 +31,9 @@ if (!hasChdb)
   )
 const hasServers = existsSync('/usr/sbin/clickhouse-server')
 const suites = [...(hasServers ? ['clickhouse18'] : []), ...(hasChdb ? ['chdb'] : [])]
-const again = suites.map(store => run(['--mode', 'cluster-store'], { WEIR_TEST_STORE: store }))
-const files = MODELS.map(name => `dist/test/query/${name}.test.js`)
+const again = suites.map(store =>
+  run(['--mode', 'cluster-store'], { WEIR_TEST_STORE: store, WEIR_TEST_CLICKHOUSE: undefined }),
+)
+const files = MODELS.map(name => `dist/test/${name}.test.js`)
 const models = hasChdb ? run(files, { WEIR_TEST_STORE: 'clickhouse' }) : 0
 process.exit(own || again.find(status => status !== 0) || models)

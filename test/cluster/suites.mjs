@@ -70,7 +70,7 @@ const SUITES = {
     'what the commands ask': 'it takes a backup',
     'a second backup': 'it takes a backup',
     'backUp is refused': 'a node refuses every backup',
-    'every documented answer came': 'those of backups did not',
+    'every documented answer came': 'a node answers no backup',
   },
   'path/presets_over_http': {},
   'path/query_route': {},
@@ -105,7 +105,8 @@ const SUITES = {
   'tools/sources_command': { 'a stopped folder': FOLDER },
 }
 
-const LACKED = '18.16 lacks functions, or positions in ORDER BY, that its questions have'
+/** Functions, and positions in ORDER BY. */
+const LACKED = '18.16 lacks what its questions have'
 const QUESTIONS = { '': LACKED }
 
 /** What a vehicle lacks: tests that are skipped on it alone. */
@@ -152,6 +153,24 @@ const LACKS = {
     'path/who_reads_rejected_events': QUESTIONS,
   },
 }
+
+/** Models of questions, with their rows in ClickHouse 26.9. None is about files or DuckDB. */
+export const MODELS = [
+  'query/counter_plans',
+  'query/filters_model',
+  'query/leaderboard_model',
+  'query/percentile_model',
+  'query/policies',
+  'query/relative_ranges',
+  'query/time_intervals',
+  'query/time_series_model',
+  'query/expression/attack_corpus',
+  'query/expression/evaluated',
+  'query/expression/random_calls',
+  'query/expression/whole_numbers_model',
+  'query/sql/attack_corpus',
+  'query/sql/statements_answered',
+]
 
 /**
  * By file: why tests whose titles begin so are skipped.
@@ -210,4 +229,26 @@ export const LOCAL_ONLY = {
   'setup/': 'the package',
   'terraform/': 'npm run test:terraform',
   'tools/': 'commands over a data folder',
+}
+
+/**
+ * Which of these files run on which version, as lines of a page:
+ *
+ *   node -e "import('./test/cluster/suites.mjs').then(({ table }) => console.log(table()))"
+ */
+export function table() {
+  /** @param {Record<string, string>} skipped */
+  const cell = skipped => {
+    const why = [...new Set(Object.values(skipped))].join('; ')
+    if ('' in skipped) return `none: ${skipped['']}`
+    return why === '' ? 'all' : `all but some: ${why}`
+  }
+  const vehicles = [skippedOn('chdb'), skippedOn('clickhouse18')]
+  const rows = Object.keys(SUITES).map(file => [file, ...vehicles.map(skips => cell(skips[file] ?? {}))])
+  const lines = [...rows, ...MODELS.map(file => [file, 'all', `none: ${LACKED}`])].sort()
+  const same = (cells = ['']) =>
+    cells[0] !== 'all' && cells[0] === cells[1] ? [cells[0], 'the same'] : cells
+  return ['| Tests | On 26.9 | On 18.16 |', '| --- | --- | --- |']
+    .concat(lines.map(([file, ...cells]) => `| \`${file}\` | ${same(cells).join(' | ')} |`))
+    .join('\n')
 }
