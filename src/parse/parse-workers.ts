@@ -102,7 +102,7 @@ export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers, d
   }
 }
 
-/** Options of Node for the workers. Node below 20.17 has no `require` of ES modules and no such option. */
+/** Options of Node for workers. Node below 20.17 has no `require` of ES modules, nor an option. */
 function workerOptions(): string[] {
   const hasOption = process.allowedNodeEnvironmentFlags.has(NO_REQUIRE)
   return hasOption ? [...process.execArgv, NO_REQUIRE] : process.execArgv

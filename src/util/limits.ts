@@ -482,7 +482,7 @@ export const EXPORT_PIECE_BYTES = 1 * MiB
 
 /** A request waits for no longer for its INSERT: its client has its own limit. */
 export const INSERT_MS_MAX = 15_000
-/** No row is sent later after it began to take its version (purge-tombstones.ts, cluster-tail.ts). */
+/** No row is sent later after it began to take its version (see purge-tombstones.ts). */
 export const INSERT_SENT_MS_MAX = 30_000
 
 // ── backup ──────────────────────────────────────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-/** A page of the React kit, unmodified, before its data folder is moved into a cluster and after it. */
+/** A page of the React kit, unmodified, before and after its data folder moves into a cluster. */
 import { describe, expect, test, vi } from 'vitest'
 import { answerOf, kit } from '../clients/ui-kit/page.ts'
 import { weir } from '../tools/folder.ts'
