@@ -2,6 +2,7 @@
  * The client of Keeper against a real ZooKeeper: what a write answers, what a broken connection
  * leaves unknown, and when a node may still say that it is alive.
  */
+
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { connect, createServer } from 'node:net'
@@ -9,6 +10,7 @@ import { createServer as createTlsServer } from 'node:tls'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { KEEPER_ERROR } from '../../src/cluster/keeper/jute.ts'
 import { KeeperClient, type KeeperOptions } from '../../src/cluster/keeper/keeper-client.ts'
+import { recordLog } from '../util/log-lines.ts'
 import { stoppableProxy } from './stoppable-proxy.ts'
 import { noZookeeper, startZookeeper } from './zookeeper.ts'
 
@@ -174,6 +176,7 @@ describe.skipIf(noZookeeper !== undefined)(`a session with ZooKeeper ${noZookeep
   })
 
   test('a restart of the server keeps session and ephemeral nodes; what was asked meanwhile is refused', async () => {
+    const lines = recordLog()
     const zookeeper = await startZookeeper({ tickMs: 2_000 })
     const { client, connections, until } = await clientOf(zookeeper.port, { sessionMs: 30_000 })
     await client.write({ kind: 'create', path: '/e', data: bytes(''), isEphemeral: true })
@@ -187,6 +190,10 @@ describe.skipIf(noZookeeper !== undefined)(`a session with ZooKeeper ${noZookeep
     expect(client.sessionId).toBe(before)
     expect((await client.getData('/e')).stat.ephemeralOwner).toBe(before)
     expect(client.isAlive()).toBe(true)
+    expect(lines.map(({ message }) => message)).toEqual([
+      `the connection to Keeper at 127.0.0.1:${zookeeper.port} broke: nothing is taken or answered without it`,
+      'Keeper hears this process again',
+    ])
   })
 
   test('behind a connection that stands still a client calls itself dead before its node is gone', async () => {

@@ -15,6 +15,7 @@ import { assert } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { MiB } from '../../util/limits.ts'
+import { inform, warn } from '../../util/say.ts'
 import {
   ANY,
   BrokenFrame,
@@ -110,6 +111,8 @@ export class KeeperClient {
   #lastZxid = 0n
   #next = 0
   #failures = 0
+  /** The operator was told that the connection broke. */
+  #isLost = false
   /** The clients of many nodes begin with different servers. */
   #server: number
   /** When the last beat that was answered had been sent. */
@@ -280,6 +283,8 @@ export class KeeperClient {
     this.#sessionMs = sessionMs
     this.#isConnected = true
     this.#failures = 0
+    if (this.#isLost) inform(`Keeper hears this process again${isNew ? ', in a new session' : ''}`)
+    this.#isLost = false
     socket.setTimeout(0)
     void this.#beat(socket)
     this.#beats = setInterval(() => void this.#beat(socket), sessionMs / 6)
@@ -314,6 +319,11 @@ export class KeeperClient {
   #closed(socket: Socket): void {
     if (socket !== this.#socket || this.#isStopped) return
     const wasConnected = this.#isConnected
+    if (wasConnected) {
+      const { host, port } = this.#options.servers[this.#server]!
+      warn(`the connection to Keeper at ${host}:${port} broke: nothing is taken or answered without it`)
+      this.#isLost = true
+    }
     this.#ended(new KeeperLost('the connection broke before the answer'))
     if (!wasConnected && monotonicMs() - this.#aliveMs > 2 * this.#sessionMs) this.#forget()
     this.#failures += 1
