@@ -144,8 +144,8 @@ export class Inserts {
           'This node lost Keeper meanwhile: the events may be stored. Send the same request again',
         )
       // A job that was made meanwhile may have looked at the key before the row was there, and what
-      // it wrote counts more. Only the sender may repeat it: newer versions of rows that others have
-      // seen would win over what these wrote then.
+      // it wrote counts more. Only the sender may repeat it: newer versions of rows that others
+      // have seen would win over what these wrote then.
       const overtaken = this.#deps.jobVersion(table)
       if (schema.key !== null && !entry.versions.every(version => version > overtaken))
         throw new Unavailable(
