@@ -90,6 +90,84 @@ describe.skipIf(why !== undefined)('against ClickHouse', () => {
     expect((await engine.run(taskOf('SELECT max(r.n) FROM rows AS r'), 'APP')).rows).toEqual([['99999']])
   })
 
+  /** What an operator may have set for Weir's user, a statement, and its whole answer. */
+  const PROFILES: readonly (readonly [string, string, readonly string[]])[] = [
+    [
+      "max_rows_to_read = 10, read_overflow_mode = 'break'",
+      'SELECT toInt64(count()) FROM rows AS r',
+      ['99990'],
+    ],
+    [
+      "max_rows_to_read_leaf = 10, read_overflow_mode_leaf = 'break'",
+      'SELECT toInt64(count()) FROM rows AS r',
+      ['99990'],
+    ],
+    [
+      "max_rows_to_group_by = 10, group_by_overflow_mode = 'any'",
+      'SELECT toInt64(count()) FROM (SELECT r.n FROM rows AS r GROUP BY r.n) AS g',
+      ['99990'],
+    ],
+    [
+      "max_rows_in_distinct = 10, distinct_overflow_mode = 'break'",
+      'SELECT toInt64(count()) FROM (SELECT DISTINCT r.n FROM rows AS r) AS d',
+      ['99990'],
+    ],
+    [
+      "max_rows_to_sort = 10, sort_overflow_mode = 'break'",
+      'SELECT toInt64(count()) FROM (SELECT r.n FROM rows AS r ORDER BY r.secret, r.n DESC LIMIT 100000) AS s',
+      ['99990'],
+    ],
+    [
+      "max_rows_in_set = 10, set_overflow_mode = 'break'",
+      'SELECT toInt64(count()) FROM rows AS a WHERE a.n IN (SELECT b.n + 0 FROM rows AS b)',
+      ['99990'],
+    ],
+    [
+      "max_rows_in_join = 10, join_overflow_mode = 'break'",
+      'SELECT toInt64(count()) FROM rows AS a INNER JOIN rows AS b ON a.n = b.n',
+      ['99990'],
+    ],
+    [
+      "timeout_overflow_mode = 'break'",
+      'SELECT toInt64(sum(a.n * b.n) % 1000) FROM rows AS a CROSS JOIN rows AS b',
+      ['never, within the time of a query'],
+    ],
+    ['limit = 1', 'SELECT r.n FROM rows AS r WHERE r.n < 13 ORDER BY r.n', ['10', '11', '12']],
+    ['offset = 2', 'SELECT r.n FROM rows AS r WHERE r.n < 13 ORDER BY r.n', ['10', '11', '12']],
+  ]
+
+  test.each(PROFILES)('with %s an answer is whole or none', async (profile, sql, whole) => {
+    const names = [...profile.matchAll(/(\w+) = /g)].map(([, name]) => name)
+    await clickHouse.query(`SET ${profile}`)
+    try {
+      const more = profile.startsWith('timeout') ? { queryMsMax: 300 } : {}
+      const asked = engineAt(clickHouse.url, more).run(taskOf(sql), 'APP')
+      const answer = await asked.catch((error: Error) => error)
+      if (answer instanceof Error) expect(answer).toMatchObject({ name: 'Unavailable' })
+      else expect(answer.rows.flat()).toEqual(whole)
+    } finally {
+      for (const name of names) await clickHouse.query(`SET ${name} = DEFAULT`)
+    }
+    expect((await engine.run(taskOf('SELECT toInt64(count()) FROM rows AS r'), 'APP')).rows).toEqual([
+      ['99990'],
+    ])
+  })
+
+  test('a shard that does not answer is not left out', async () => {
+    const ofShards = (select: string) => `remote('127.0.0.1,127.0.0.1:1', view(${select}))`
+    const table = { ...TABLE, table: 'default.numbers_table', ofShards }
+    await clickHouse.query('SET skip_unavailable_shards = 1')
+    try {
+      const asked = engineAt(clickHouse.url, {}, table).run(
+        taskOf('SELECT toInt64(count()) FROM rows AS r'),
+        'APP',
+      )
+      await expect(asked).rejects.toMatchObject({ name: 'Unavailable' })
+    } finally {
+      await clickHouse.query('SET skip_unavailable_shards = DEFAULT')
+    }
+  })
+
   test('a limited reader runs nothing below the policy', async () => {
     const n = columnOf({ name: 'n', type: 'INT64' })
     const bound = {

@@ -139,6 +139,9 @@ export function quorumSettings(
   }
   return {
     async_insert: '0',
+    // A repetition of ours would add its rows, and a part of the rows would look like all of them.
+    insert_deduplicate: '1',
+    timeout_overflow_mode: 'throw',
     insert_quorum: String(replicas),
     insert_quorum_parallel: '1',
     insert_quorum_timeout: String(INSERT_MS_MAX / 2),

@@ -1,4 +1,5 @@
 /** Statements of the upkeep of tables, on one server. They reject with Unavailable. */
+import { WHOLE } from '../../query/clickhouse/engine.ts'
 import { Unavailable } from '../../util/errors.ts'
 import type { Replica } from './topology.ts'
 
@@ -19,7 +20,7 @@ export async function run(
 /** The rows of a SELECT. Numbers may be texts. */
 export async function rowsOf(replica: Replica, sql: string): Promise<readonly (readonly string[])[]> {
   const ask = (signal: AbortSignal) =>
-    replica.http.run(`${sql} FORMAT JSONCompact`, {}, ANSWER_BYTES_MAX, signal)
+    replica.http.run(`${sql} FORMAT JSONCompact`, WHOLE, ANSWER_BYTES_MAX, signal)
   return readRows((await inTime(replica, STATEMENT_MS_MAX, ask)).body)
 }
 

@@ -290,7 +290,25 @@ const STREAM_WAIT_MS_MAX = 120_000
 /** Of ClickHouse: the length of one parameter, and that of all with the address. */
 const [PARAMETER_BYTES_MAX, PARAMETERS_BYTES_MAX] = [131_072, 1_000_000]
 
+const LIMITED = ['read', 'group_by', 'sort', 'result', 'distinct', 'set', 'join', 'transfer', 'timeout']
+
+/** A limit in the profile of Weir's user makes an error, never a short answer that looks whole. */
+export const WHOLE: Readonly<Record<string, string>> = Object.fromEntries(
+  LIMITED.map(what => [`${what}_overflow_mode`, 'throw']),
+)
+
 export const SETTINGS: Readonly<Record<string, string>> = {
+  ...WHOLE,
+  read_overflow_mode_leaf: 'throw',
+  timeout_overflow_mode_leaf: 'throw',
+  limit: '0',
+  offset: '0',
+  skip_unavailable_shards: '0',
+  use_query_cache: '0',
+  // Replicas that were not synced would answer, too.
+  allow_experimental_parallel_reading_from_replicas: '0',
+  // Not always correct, as its own text says.
+  optimize_move_to_prewhere_if_final: '0',
   readonly: '2',
   cancel_http_readonly_queries_on_client_close: '1',
   join_use_nulls: '1',
@@ -299,7 +317,6 @@ export const SETTINGS: Readonly<Record<string, string>> = {
   enable_positional_arguments: '1',
   prefer_column_name_to_alias: '0',
   precise_float_parsing: '1',
-  result_overflow_mode: 'throw',
   max_query_size: '16777216',
   max_ast_depth: '100000',
   max_ast_elements: '1000000',
