@@ -151,6 +151,25 @@ interface Wired {
   webhookUrl(webhookId: string): string
 }
 
+/**
+ * Refuses callers while the store cannot know who was deleted, also those whose answers began
+ * before.
+ */
+function currentVerify(store: Pick<Store, 'refusal'>, tokens: Tokens): Tokens['verify'] {
+  return async (authorization, address) => {
+    const caller = store.refusal() ?? (await tokens.verify(authorization, address))
+    if ('status' in caller) return caller
+    return {
+      ...caller,
+      verifyAgain(...anyOf) {
+        const lost = store.refusal()
+        if (lost !== undefined) throw new Unavailable(lost.code, lost.message)
+        caller.verifyAgain(...anyOf)
+      },
+    }
+  }
+}
+
 /** Wires the front end and listens. */
 async function listen(
   { config, http }: ServerStart,
@@ -160,8 +179,7 @@ async function listen(
   const { metrics, parse, reading, temporaryFolder } = store
   const { catalog } = store.opened
   const { token } = tokens
-  const verify: Tokens['verify'] = async (authorization, address) =>
-    store.refusal() ?? tokens.verify(authorization, address)
+  const verify = currentVerify(store, tokens)
   const schema = makeSchema()
   const graphql = createGraphql(
     {
