@@ -7,7 +7,7 @@
  */
 import type { Replica } from '../cluster/clickhouse/topology.ts'
 import type { Cluster } from '../cluster/cluster.ts'
-import { Unavailable } from '../util/errors.ts'
+import { unavailable } from '../query/clickhouse/http.ts'
 import { keptReading } from './machine.ts'
 import type { Size, StoreState } from './store.ts'
 
@@ -99,6 +99,7 @@ async function ask({ http }: Replica, sql: string): Promise<string[][]> {
     const { body } = await http.run(sql, {}, ANSWER_BYTES_MAX, AbortSignal.timeout(READ_MS_MAX))
     return (JSON.parse(body.toString()) as { readonly data: string[][] }).data
   } catch (error) {
-    throw new Unavailable('cluster_sizes', `ClickHouse did not tell its sizes: ${(error as Error).message}`)
+    const what = 'ClickHouse did not tell its sizes'
+    throw unavailable('cluster_sizes', what, `${what}: ${(error as Error).message}`)
   }
 }

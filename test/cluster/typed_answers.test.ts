@@ -49,6 +49,9 @@ function failing(proxies: readonly FaultyProxy[], statement: RegExp, fault: Faul
   for (const proxy of proxies) proxy.fault = sql => (statement.test(sql) ? fault : undefined)
 }
 
+/** Nothing of this concerns a client. */
+const OF_SERVERS = /DB::|Code:|by a test|127\.0\.0\.1|ECONN|socket|<html>|\br[12]\b/
+
 let posts = 0
 
 /** The code of an answer to an event; undefined where it is acknowledged. */
@@ -56,14 +59,16 @@ async function post(url: string): Promise<string | undefined> {
   posts += 1
   const { status, body } = await send(url, [{ at: AT, id: `event ${posts}`, n: 1 }])
   if (status === 200) return undefined
-  const { code, retryable } = body as { code: string; retryable: boolean }
+  const { code, retryable, detail } = body as { code: string; retryable: boolean; detail: string }
   expect([status, retryable], code).toEqual([503, true])
+  expect(detail).not.toMatch(OF_SERVERS)
   return code
 }
 
 /** The code of the first error; undefined where there is none. */
 async function asked(node: TestServer, query: string, variables?: unknown): Promise<string | undefined> {
   const { errors } = await node.graphql(query, variables)
+  for (const { message } of errors ?? []) expect(message).not.toMatch(OF_SERVERS)
   return errors?.[0]?.extensions?.code
 }
 
@@ -114,6 +119,8 @@ describe.skipIf(noCluster !== undefined)(`a cluster that fails ${noCluster ?? ''
       }
     expect(node.child.exitCode).toBeNull()
     expect(node.output()).not.toMatch(/internal|Error:/)
+    for (const code of ['cluster_insert', 'cluster_not_synced', 'cluster_tables', 'cluster_sizes'])
+      expect(node.output()).toMatch(new RegExp(`${code}: .*made by a test`))
     expect(posts - acknowledged).toBeGreaterThan(0)
   }, 900_000)
 

@@ -9,7 +9,7 @@
 
 import type { PoolSchema, RequestKind } from '../../format/schema.ts'
 import { PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
-import { ClickHouseError } from '../../query/clickhouse/http.ts'
+import { ClickHouseError, unavailable } from '../../query/clickhouse/http.ts'
 import { VERSION } from '../../query/clickhouse/rows.ts'
 import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
@@ -176,8 +176,9 @@ export function isRetryable(error: unknown): boolean {
 }
 
 function refused(error: unknown): Unavailable {
-  return new Unavailable(
+  return unavailable(
     'cluster_insert',
-    `The cluster has not confirmed the events, which may be stored; send the same request again: ${(error as Error).message}`,
+    'The cluster has not confirmed the events, which may be stored: send the same request again',
+    (error as Error).message,
   )
 }

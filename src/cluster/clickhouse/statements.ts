@@ -1,5 +1,6 @@
 /** Statements of the upkeep of tables, on one server. They reject with Unavailable. */
 import { WHOLE } from '../../query/clickhouse/engine.ts'
+import { unavailable } from '../../query/clickhouse/http.ts'
 import { Unavailable } from '../../util/errors.ts'
 import type { Replica } from './topology.ts'
 
@@ -35,7 +36,7 @@ export function readRows(body: Buffer): readonly (readonly string[])[] {
 
 /** Rejects with Unavailable, also where the answer is none of ClickHouse's. */
 async function inTime<T>(
-  { name }: Replica,
+  { address: { url } }: Replica,
   msMax: number,
   ask: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
@@ -44,6 +45,6 @@ async function inTime<T>(
     return await ask(late)
   } catch (error) {
     const why = late.aborted ? 'no answer in time' : (error as Error).message
-    throw new Unavailable('cluster_tables', `${name}: ${why}`)
+    throw unavailable('cluster_tables', 'a server has not done it', `${url}: ${why}`)
   }
 }

@@ -6,7 +6,7 @@
  *        say so in time is left for another one. Where a shard has none, the query is refused:
  *        never a short count.
  */
-import { ClickHouseError } from '../../query/clickhouse/http.ts'
+import { ClickHouseError, unavailable } from '../../query/clickhouse/http.ts'
 import { must } from '../../util/assert.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { quoteClickHouseName } from '../../util/sql.ts'
@@ -60,8 +60,6 @@ export async function syncedReplica(
       reasons.push(`${replica.name}: ${late.aborted ? 'no answer in time' : (error as Error).message}`)
     }
   }
-  throw new Unavailable(
-    'cluster_not_synced',
-    `No replica of shard ${shard + 1} has all acknowledged events: ${reasons.join('; ')}`,
-  )
+  const what = `No replica of shard ${shard + 1} can say that it has all acknowledged events`
+  throw unavailable('cluster_not_synced', what, `${what}: ${reasons.join('; ')}`)
 }

@@ -26,7 +26,7 @@ import { warn } from '../../util/say.ts'
 import { LARGEST_PROPELLER, memoryBytesOf, RESOURCES } from '../duckdb/duckdb-limits.ts'
 import { type Bound, Refused } from '../expression/values.ts'
 import type { Asker, PoolRows, QueryDone, QueryEngine, QueryTask } from '../plan/query-task.ts'
-import { type ClickHouseAnswer, ClickHouseError, type ClickHouseHttp } from './http.ts'
+import { type ClickHouseAnswer, ClickHouseError, type ClickHouseHttp, unavailable } from './http.ts'
 import { answerReader } from './row-binary.ts'
 import { type PoolTable, withRows } from './rows.ts'
 import { clickhouse } from './write-statement.ts'
@@ -415,6 +415,8 @@ const NO_JOIN = 403
 
 /** @param rowsMax of the answer */
 export function typedError(error: unknown, rowsMax: number): unknown {
+  if (error instanceof Unavailable && error.code === 'cluster_unreachable')
+    return unavailable(error.code, 'ClickHouse did not answer', error.message)
   if (!(error instanceof ClickHouseError)) return error
   if (error.code === NO_JOIN) return new Refused('a join of this statement is not possible in a cluster')
   const known = CODES[error.code]?.(rowsMax)

@@ -1,8 +1,10 @@
 /** Statements over ClickHouse's HTTP interface. Connections stay open. */
 import { Agent, type IncomingMessage, request } from 'node:http'
 import { request as requestTls, Agent as TlsAgent } from 'node:https'
+import { monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { MiB } from '../../util/limits.ts'
+import { warn } from '../../util/say.ts'
 
 export interface ClickHouseAddress {
   /** `http://host:port`, or `https://…` */
@@ -31,6 +33,23 @@ export class ClickHouseError extends Error {
     super(what)
     this.code = code
   }
+}
+
+/** Thousands of requests may fail for one reason. */
+const SAY_MS = 1_000
+const saidMs = new Map<string, number>()
+
+/**
+ * An error for clients, whom the names, users and paths of servers do not concern. The log gets
+ * `why`, at most once in SAY_MS for each code.
+ */
+export function unavailable(code: string, what: string, why: string): Unavailable {
+  const nowMs = monotonicMs()
+  if (nowMs - (saidMs.get(code) ?? Number.NEGATIVE_INFINITY) >= SAY_MS) {
+    saidMs.set(code, nowMs)
+    warn(`${code}: ${why}`)
+  }
+  return new Unavailable(code, what)
 }
 
 export class ClickHouseHttp {
