@@ -5,6 +5,7 @@
  * ClickHouse counts rows of parts. Until parts are merged these are also rows that were replaced,
  * and those that say that a record is deleted.
  */
+import { readRows } from '../cluster/clickhouse/statements.ts'
 import type { Replica } from '../cluster/clickhouse/topology.ts'
 import type { Cluster } from '../cluster/cluster.ts'
 import { unavailable } from '../query/clickhouse/http.ts'
@@ -94,10 +95,10 @@ async function firstOf<T>(replicas: readonly Replica[], read: (replica: Replica)
 }
 
 /** Rejects with Unavailable. */
-async function ask({ http }: Replica, sql: string): Promise<string[][]> {
+async function ask({ http }: Replica, sql: string): Promise<readonly (readonly string[])[]> {
   try {
     const { body } = await http.run(sql, {}, ANSWER_BYTES_MAX, AbortSignal.timeout(READ_MS_MAX))
-    return (JSON.parse(body.toString()) as { readonly data: string[][] }).data
+    return readRows(body)
   } catch (error) {
     const what = 'ClickHouse did not tell its sizes'
     throw unavailable('cluster_sizes', what, `${what}: ${(error as Error).message}`)

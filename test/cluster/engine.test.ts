@@ -254,17 +254,32 @@ describe('of a server that fails', () => {
     })
   })
 
-  test('values that fit into no address are refused', async () => {
+  test.each([
+    ['x', 131_073, 1],
+    // Three characters each, as they are sent.
+    ['!', 60_000, 6],
+    ['~', 130_000, 7],
+  ])('values of %s that fit into no address are refused', async (text, length, count) => {
     const engine = engineAt(await listen((_, response) => response.end()))
-    const statement = { sql: 'SELECT 1', bounds: [{ type: 'STRING', value: 'x'.repeat(131_073) }] } as const
+    const bound = { type: 'STRING', value: text.repeat(length) } as const
+    const statement = { sql: 'SELECT 1', bounds: Array.from({ length: count }, () => bound) }
     const asked = engine.run({ ...taskOf(''), statement }, 'APP')
     await expect(asked).rejects.toMatchObject({ name: 'Unavailable', code: 'too_much_work' })
   })
 
   test('an answer that is cut off is no answer', async () => {
-    const header = Buffer.from('\x01\x01c\x05Int64', 'latin1')
-    const url = await listen((_, response) => response.end(Buffer.concat([header, Buffer.alloc(12)])))
-    await expect(engineAt(url).run(taskOf('SELECT 1'), 'APP')).rejects.toMatchObject({ code: 'cluster' })
+    const text = 'a text of a row'
+    const whole = Buffer.from(`\x02\x01c\x01d\x05Int64\x06String${'\0'.repeat(8)}\x0f${text}`, 'latin1')
+    let length = whole.length
+    const url = await listen((_, response) => response.end(whole.subarray(0, length)))
+    const engine = engineAt(url)
+    expect((await engine.run(taskOf('SELECT 1'), 'APP')).rows).toEqual([['0', text]])
+    const header = whole.length - text.length - 9
+    for (length = whole.length - 1; length >= 0; length -= 1) {
+      const asked = engine.run(taskOf('SELECT 1'), 'APP')
+      if (length === header) expect((await asked).rows).toEqual([])
+      else await expect(asked, `${length}`).rejects.toMatchObject({ code: 'cluster' })
+    }
   })
 
   test('a client that goes ends its query, and applications take turns', async () => {

@@ -86,7 +86,7 @@ export class TableRewrite {
   /** The rows of the table on one replica, with those that others have replaced. */
   async count(replica: Replica, stopping: AbortSignal): Promise<number> {
     const [row] = await this.#rows(replica, `SELECT count() FROM ${this.#name}`, stopping)
-    return Number(row?.[0])
+    return countOf(row)
   }
 
   /** The range behind a key. */
@@ -108,8 +108,9 @@ export class TableRewrite {
       return `, countIf(isNull(${value})), ${isText ? `max(length(${value}))` : '0'}`
     })
     const sql = `SELECT count()${checks.join('')} FROM ${this.#name}${this.#schema.key === null ? '' : ' FINAL'} WHERE ${this.#condition(range)}`
-    const [[count, ...checked] = []] = await this.#rows(replica, sql, stopping)
-    return { rows: Number(count), refused: problemOf({ set: this.#set }, this.#schema, checked, 'range') }
+    const [row = []] = await this.#rows(replica, sql, stopping)
+    const [, ...checked] = row
+    return { rows: countOf(row), refused: problemOf({ set: this.#set }, this.#schema, checked, 'range') }
   }
 
   /** Changes the rows of a range. Resolves when a quorum of the shard has them. */
@@ -274,6 +275,13 @@ export class TableRewrite {
       .replaceAll('accurateCastOrNull(', 'CAST(')
       .replaceAll(/'(U?Int\d{1,3})'\)/g, "'Nullable($1)')")
   }
+}
+
+/** The count in the row of an answer, which always has one. */
+function countOf(row: readonly string[] | undefined): number {
+  const count = Number(row?.[0] ?? Number.NaN)
+  if (Number.isFinite(count)) return count
+  throw new Unavailable('cluster_unreachable', 'an answer to a count that has none')
 }
 
 const TIMED_OUT = 159

@@ -25,13 +25,15 @@ export async function rowsOf(replica: Replica, sql: string): Promise<readonly (r
   return readRows((await inTime(replica, STATEMENT_MS_MAX, ask)).body)
 }
 
-/** The rows of an answer in JSONCompact. What was cut off is none. */
+/** The rows of an answer in JSONCompact. What was cut off, or tells of an exception, is none. */
 export function readRows(body: Buffer): readonly (readonly string[])[] {
   try {
-    return (JSON.parse(body.toString()) as { readonly data: string[][] }).data
+    const { data, exception } = JSON.parse(body.toString()) as Record<string, unknown>
+    if (Array.isArray(data) && exception === undefined) return data
   } catch {
-    throw new Unavailable('cluster_unreachable', 'the answer of ClickHouse was cut off')
+    // Below.
   }
+  throw new Unavailable('cluster_unreachable', 'the answer of ClickHouse was cut off')
 }
 
 /** Rejects with Unavailable, also where the answer is none of ClickHouse's. */

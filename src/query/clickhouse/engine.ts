@@ -339,12 +339,12 @@ export function parametersOf(bounds: readonly Bound[]): Record<string, string> {
   const parameters: Record<string, string> = {}
   let bytes = 0
   for (const [index, bound] of bounds.entries()) {
+    const name = `param_p${index + 1}`
     const text = parameterText(bound)
-    const encoded = encodeURIComponent(text).length
-    bytes += encoded
+    bytes += new URLSearchParams({ [name]: text }).toString().length
     if (Buffer.byteLength(text) > PARAMETER_BYTES_MAX || bytes > PARAMETERS_BYTES_MAX)
       throw new Unavailable('too_much_work', 'the values of the question are too long for a cluster')
-    parameters[`param_p${index + 1}`] = text
+    parameters[name] = text
   }
   return parameters
 }

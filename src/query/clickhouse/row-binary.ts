@@ -97,6 +97,7 @@ class Reader {
   text(): string {
     const length = this.size()
     this.#at += length
+    if (this.#at > this.#bytes.length) throw new RangeError('an answer ends within a text')
     return this.#bytes.toString('utf8', this.#at - length, this.#at)
   }
 
