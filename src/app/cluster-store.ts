@@ -316,10 +316,11 @@ async function sweepTables(
   ended: AbortSignal,
 ): Promise<void> {
   const mayDrop = (id: string) => leader.isLeader() && keeper.isCurrent() && catalog.pool(id) === undefined
+  const isDeleted = (id: string) => catalog.tombstones().some(({ poolId }) => poolId === id)
   const purge = new TombstonePurge(topology)
   while (!ended.aborted) {
     const pools = new Map(catalog.pools().map(pool => [pool.id, catalog.read.currentSchema(pool)]))
-    for (const line of await tables.sweep(pools, mayDrop)) inform(line)
+    for (const line of await tables.sweep(pools, mayDrop, isDeleted)) inform(line)
     for (const line of await purge.look(pools, () => versions.boundary())) inform(line)
     await sleep(SWEEP_MS, undefined, { signal: ended }).catch(() => {}) // it leads no more
   }

@@ -19,7 +19,7 @@ import { ReceivedClocks } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
 import { startThread } from '../util/thread-kit.ts'
 import { type InsertOptions, quorumsOf } from './clickhouse/insert-rows.ts'
-import { PoolTables } from './clickhouse/pool-tables.ts'
+import { checkNoRows, PoolTables } from './clickhouse/pool-tables.ts'
 import { type QueriedPool, queryPlace } from './clickhouse/query-place.ts'
 import { type Topology, watchTopology } from './clickhouse/topology.ts'
 import { type InsertCalls, sent } from './insert-thread.ts'
@@ -60,7 +60,11 @@ export async function openCluster(options: ClusterOptions) {
   const topology = () => watch.topology
   const database = must(addresses[0], 'an address').database
   try {
-    const keeper = await openKeeperStore({ ...options, layout: layoutOf(options, topology()) })
+    const keeper = await openKeeperStore({
+      ...options,
+      layout: layoutOf(options, topology()),
+      beforeNew: () => checkNoRows(topology(), root),
+    })
     const tables = tablesOf(options, topology)
     const versions = new Versions(keeper.keeper, `${root}/versions`, keeper.zxidOffset)
     await versions.open()

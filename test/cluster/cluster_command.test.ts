@@ -3,7 +3,7 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { weir } from '../tools/folder.ts'
-import { send, temporaryFolder } from '../util/server.ts'
+import { send, spawnServer, temporaryFolder } from '../util/server.ts'
 import { noCluster, startCluster } from './nodes.ts'
 
 const columns = ['id', 'n'].map(name => ({ name, type: 'INT64', jsonProperty: name, nullable: false }))
@@ -55,6 +55,28 @@ describe.skipIf(noCluster !== undefined)(`weir cluster ${noCluster ?? ''}`, () =
     expect(await again.sum(poolId, 'n')).toBe('2')
     expect((await send(again.base + new URL(url).pathname, event(10))).status).toBe(200)
     expect(await again.sum(poolId, 'n')).toBe('10')
+  })
+
+  test('no node makes a new catalog where the servers have rows, and one that is restored starts', async () => {
+    const cluster = await startCluster({ shards: 1, replicas: 1 })
+    const node = await cluster.node()
+    const { poolId, url } = await node.createPool({ uniqueName: 'p', columns })
+    expect((await send(url, [{ id: 1, n: 1 }])).status).toBe(200)
+    const file = join(temporaryFolder(), 'catalog.json')
+    expect((await weir(['cluster', 'backup', file], cluster.settings)).code).toBe(0)
+    await node.stop()
+    await cluster.zookeeper.empty()
+    const start = (env = {}) =>
+      spawnServer({ dataDir: temporaryFolder(), env: { ...cluster.settings, ...env } }).ended
+    const { code, output } = await start()
+    expect([code, output]).toEqual([2, expect.stringContaining('Keeper has no catalog at /weir, and ')])
+    // Another path is another cluster.
+    const other = await cluster.node([], AGAIN)
+    await other.stop()
+    expect((await weir(['cluster', 'restore', file], cluster.settings)).code).toBe(0)
+    const back = await cluster.node()
+    const { data } = await back.graphql(`{ dataPool(id: "${poolId}") { uniqueName } }`)
+    expect(data).toEqual({ dataPool: { uniqueName: 'p' } })
   })
 
   test('other words than backup and restore are refused, and so is a cluster that no setting names', async () => {

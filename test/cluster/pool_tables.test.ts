@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest'
-import { PoolTables } from '../../src/cluster/clickhouse/pool-tables.ts'
+import { checkNoRows, PoolTables } from '../../src/cluster/clickhouse/pool-tables.ts'
 import { readTopology, watchTopology } from '../../src/cluster/clickhouse/topology.ts'
 import type { ColumnType, PoolSchema } from '../../src/format/schema.ts'
 import { schemaOf } from '../query/pool.ts'
@@ -200,6 +200,41 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
       // DPO2 had its pool at a look between.
       expect((await tables.sweep(pools('DPO1'))).length).toBe(4)
       expect(await tablesOf(server!)).toEqual(['DPO1', 'DPO2', 'DPO7', 'DPO8', 'events'])
+    })
+
+    test('rows of a pool that the catalog never had stay, on replicas that lack them too', async () => {
+      const { servers, watch, tables } = await clusterOf()
+      await checkNoRows(watch.topology, '/weir')
+      for (const name of ['DPO1', 'DPO2', 'DPO3']) await tables.ensure(name, schemaWith())
+      // A catalog may be new where its tables have no rows.
+      await checkNoRows(watch.topology, '/weir')
+      await servers[1]!.query('SYSTEM STOP FETCHES')
+      for (const name of ['DPO1', 'DPO2'])
+        await servers[0]!.query(`INSERT INTO ${name} (n, _version) VALUES (1, 1)`)
+      const sweep = () =>
+        tables.sweep(
+          new Map(),
+          () => true,
+          table => table === 'DPO2',
+        )
+      expect(await sweep()).toEqual([])
+      passMs(MINUTES_MS)
+      const lines = await sweep()
+      expect(lines.filter(line => line.includes('keeps the table DPO1'))).toHaveLength(1)
+      expect(lines.filter(line => line.includes('tried again: dropped the table DPO1'))).toHaveLength(1)
+      // The other shard has none of the rows.
+      const left = await Promise.all(servers.map(tablesOf))
+      expect(left).toEqual([['DPO1'], ['DPO1'], [], []])
+      await servers[1]!.query('SYSTEM START FETCHES')
+      expect(await sweep()).toEqual([expect.stringContaining('keeps the table DPO1: it has rows')])
+      expect(await sweep()).toEqual([])
+      for (const server of servers.slice(0, 2))
+        expect((await server.query('SELECT count() FROM DPO1')).trim()).toBe('1')
+      await expect(checkNoRows(watch.topology, '/weir')).rejects.toMatchObject({
+        name: 'CannotRun',
+        message: expect.stringContaining('Keeper has no catalog at /weir'),
+      })
+      await checkNoRows(watch.topology, '/wei')
     })
   },
 )

@@ -8,13 +8,15 @@
  *            durability that the node was started with
  *
  * A table is dropped only where its replicas meet below the path of this cluster, so that neither
- * other users of the servers nor another Weir beside this one lose theirs.
+ * other users of the servers nor another Weir beside this one lose theirs. One that has rows is
+ * dropped only where the catalog says that its pool was deleted: a restored catalog does not know
+ * the pools that are newer than it.
  */
 
 import { PAYLOAD, type PoolSchema } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
-import { Unavailable } from '../../util/errors.ts'
+import { CannotRun, Unavailable } from '../../util/errors.ts'
 import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
 import { rowsOf, run } from './statements.ts'
 import {
@@ -44,6 +46,8 @@ export class PoolTables {
   readonly #isDurable: boolean
   /** Since when a table has no pool, by server and table. */
   readonly #left = new Map<string, number>()
+  /** Tables without a pool that the operator was told of. */
+  readonly #told = new Set<string>()
 
   /**
    * @param path where Keeper has what replicas share; without it the tables have no replicas
@@ -90,17 +94,19 @@ export class PoolTables {
    * @param pools all of a catalog that is current
    * @param mayDrop asked before each drop: whether the table still has no pool. The process may
    * have stood still since it read the pools
+   * @param isDeleted whether the catalog has deleted the pool of a table
    * @returns lines for the operator: what was done, and what could not be
    */
   async sweep(
     pools: PoolSchemas,
     mayDrop: (table: string) => boolean = () => true,
+    isDeleted: (table: string) => boolean = () => false,
   ): Promise<readonly string[]> {
     const { shards, features } = this.#topology()
     const swept = shards.flat().map(async replica => {
       const lines: string[] = []
       try {
-        await this.#sweepServer(replica, pools, features, lines, mayDrop)
+        await this.#sweepServer(replica, pools, features, lines, mayDrop, isDeleted)
       } catch (error) {
         if (!(error instanceof Unavailable)) throw error
         lines.push(`tables of ${replica.address.url} are left for the next look: ${error.message}`)
@@ -116,13 +122,13 @@ export class PoolTables {
     features: ServerFeatures,
     lines: string[],
     mayDrop: (table: string) => boolean,
+    isDeleted: (table: string) => boolean,
   ): Promise<void> {
     const where = replica.address.url
-    /** One table that fails leaves the others their turn. */
+    /** One table that fails leaves the others their turn. False: nothing was done. */
     const attempt = async (what: string, act: () => Promise<unknown>) => {
       try {
-        await act()
-        lines.push(`${where}: ${what}`)
+        if ((await act()) !== false) lines.push(`${where}: ${what}`)
       } catch (error) {
         if (!(error instanceof Unavailable)) throw error
         lines.push(`${where}: failed, and is tried again: ${what}: ${error.message}`)
@@ -148,11 +154,33 @@ export class PoolTables {
         await attempt(`gave the table ${table} the durability of this node`, () =>
           alter(replica, table, [changeDurability(this.#isDurable)], features),
         )
-    for (const table of await this.#leftTables(replica, pools))
-      if (mayDrop(table))
-        await attempt(`dropped the table ${table}, whose pool is deleted`, () =>
-          drop(replica, table, features),
-        )
+    for (const table of await this.#leftTables(replica, pools)) {
+      const why = isDeleted(table) ? 'whose pool is deleted' : 'which is empty and has no pool'
+      await attempt(`dropped the table ${table}, ${why}`, async () => {
+        if (!isDeleted(table) && (await this.#hasRows(replica, table, features, lines))) return false
+        return mayDrop(table) && (await drop(replica, table, features))
+      })
+    }
+  }
+
+  /** True where a table has rows, which the operator is told once. Rejects with Unavailable. */
+  async #hasRows(
+    replica: Replica,
+    table: string,
+    { hasTimes }: ServerFeatures,
+    lines: string[],
+  ): Promise<boolean> {
+    const keeps = `${replica.address.url}: keeps the table ${table}`
+    if (this.#told.has(keeps)) return true
+    const name = quoteClickHouseName(table)
+    // Others may have rows that this one has not fetched.
+    if (this.#path !== undefined)
+      await run(replica, `SYSTEM SYNC REPLICA ${name}${hasTimes ? ' LIGHTWEIGHT' : ''}`)
+    const [[count] = []] = await rowsOf(replica, `SELECT count() FROM ${name}`)
+    if (Number(count) === 0) return false
+    this.#told.add(keeps)
+    lines.push(`${keeps}: it has rows, and this catalog never had its pool. Restore a newer one, or drop it`)
+    return true
   }
 
   /** The tables whose pool has not been there for long enough. */
@@ -171,6 +199,22 @@ export class PoolTables {
   }
 }
 
+/**
+ * Where the servers have rows of a cluster at this root, Keeper has lost its catalog: a new one
+ * would know none of their pools. Rejects with CannotRun then, and with Unavailable.
+ */
+export async function checkNoRows({ shards }: Topology, root: string): Promise<void> {
+  const sql = `SELECT count() FROM system.parts WHERE database = currentDatabase() AND active AND rows > 0
+    AND table IN (${ownReplicas(`${root}/tables`)})`
+  for (const replica of shards.flat()) {
+    const [[parts] = []] = await rowsOf(replica, sql)
+    if (Number(parts) !== 0)
+      throw new CannotRun(
+        `Keeper has no catalog at ${root}, and ${replica.address.url} has its tables: restore the catalog (weir cluster restore), or give another WEIR_KEEPER_PATH`,
+      )
+  }
+}
+
 const POOL_ID = /^DPO[0-9A-Z]+$/
 const COLUMNS = 'FROM system.columns WHERE database = currentDatabase()'
 
@@ -181,7 +225,11 @@ const COLUMNS = 'FROM system.columns WHERE database = currentDatabase()'
 function ownTables(path: string | undefined): string {
   if (path === undefined)
     return `SELECT name FROM system.tables WHERE database = currentDatabase() AND engine IN ('MergeTree', 'ReplacingMergeTree')`
-  return `SELECT table FROM system.replicas WHERE database = currentDatabase() AND is_readonly = 0 AND startsWith(zookeeper_path, ${quoteClickHouseText(`${path}/`)})`
+  return `${ownReplicas(path)} AND is_readonly = 0`
+}
+
+function ownReplicas(path: string): string {
+  return `SELECT table FROM system.replicas WHERE database = currentDatabase() AND startsWith(zookeeper_path, ${quoteClickHouseText(`${path}/`)})`
 }
 
 /** How many replicas of a shard make a quorum. Of two one may be gone. */

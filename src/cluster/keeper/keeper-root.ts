@@ -68,6 +68,18 @@ export async function readRoot(
   return { root: JSON.parse(data.toString()) as Root, stat }
 }
 
+/** Whether anybody has made a catalog, in whatever format. */
+export async function hasCatalog(keeper: KeeperClient, paths: Paths): Promise<boolean> {
+  await keeper.sync('/')
+  try {
+    await readRoot(keeper, paths)
+    return true
+  } catch (error) {
+    if (isRefused(error, KEEPER_ERROR.noNode)) return false
+    throw error
+  }
+}
+
 /** All documents, their secrets sealed. Others may change them meanwhile. */
 export async function readDocuments(keeper: KeeperClient, paths: Paths): Promise<Entry[]> {
   const names = await keeper.getChildren(paths.documents)

@@ -26,6 +26,7 @@ import {
   bytesOf,
   checkRoot,
   FORMAT,
+  hasCatalog,
   json,
   type Layout,
   makePath,
@@ -59,6 +60,8 @@ export interface KeeperStoreOptions {
   readonly root: string
   readonly secretKey: Uint8Array
   readonly layout: Layout
+  /** Called before a catalog is made where there is none. Rejects with CannotRun or Unavailable. */
+  beforeNew?(): Promise<void>
   /** Called when this node cannot follow the catalog any more: the process must end. */
   onFatal(error: Error): void
 }
@@ -200,6 +203,7 @@ class Store implements KeeperStore {
       throw new CannotRun(
         `Keeper grants no session shorter than ${this.keeper.sessionMs} ms, two of its ticks: a session needs three, ${this.keeper.sessionMs * 1.5} ms`,
       )
+    if (!(await hasCatalog(this.keeper, this.#paths))) await this.#options.beforeNew?.()
     await makePath(this.keeper, `${root}/nodes`)
     const first: Root = { format: FORMAT, version: 0, oldest: 1, layout, zxidOffset: 0 }
     const catalog: Write[] = [
