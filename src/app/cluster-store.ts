@@ -10,6 +10,8 @@ import type { CommitBatch, CommitPart } from '../api/api-types.ts'
 import { refusing } from '../api/probes.ts'
 import { refuse } from '../api/problem.ts'
 import type { Catalog } from '../catalog/catalog.ts'
+import { isUnfinished } from '../catalog/change/change-job.ts'
+import { isRewrite } from '../catalog/change/change-rewrite.ts'
 import { PROPELLERS } from '../catalog/documents/model.ts'
 import { notesOfCatalog, type OpenedCatalog, openCatalogOf } from '../catalog/open-catalog.ts'
 import { TombstonePurge } from '../cluster/clickhouse/purge-tombstones.ts'
@@ -317,11 +319,13 @@ async function sweepTables(
 ): Promise<void> {
   const mayDrop = (id: string) => leader.isLeader() && keeper.isCurrent() && catalog.pool(id) === undefined
   const isDeleted = (id: string) => catalog.tombstones().some(({ poolId }) => poolId === id)
+  const isChanged = (id: string) =>
+    catalog.read.jobs.of(id).some(job => isRewrite(job) && isUnfinished(job))
   const purge = new TombstonePurge(topology)
   while (!ended.aborted) {
     const pools = new Map(catalog.pools().map(pool => [pool.id, catalog.read.currentSchema(pool)]))
     for (const line of await tables.sweep(pools, mayDrop, isDeleted)) inform(line)
-    for (const line of await purge.look(pools, () => versions.boundary())) inform(line)
+    for (const line of await purge.look(pools, () => versions.boundary(), isChanged)) inform(line)
     await sleep(SWEEP_MS, undefined, { signal: ended }).catch(() => {}) // it leads no more
   }
 }

@@ -1,5 +1,7 @@
 /** Tombstones go when nothing can need them, and never show an older row of their key again. */
 import { afterEach, describe, expect, test, vi } from 'vitest'
+import { isUnfinished } from '../../src/catalog/change/change-job.ts'
+import { isRewrite } from '../../src/catalog/change/change-rewrite.ts'
 import { TombstonePurge } from '../../src/cluster/clickhouse/purge-tombstones.ts'
 import { readTopology, type Topology } from '../../src/cluster/clickhouse/topology.ts'
 import type { ClickHouseHttp } from '../../src/query/clickhouse/http.ts'
@@ -24,11 +26,16 @@ async function looks(tables: JobTables, purge: TombstonePurge, minutes: number):
   const lines: string[] = []
   for (let minute = 0; minute < minutes; minute += 1) {
     const pools = new Map([[tables.pool.id, tables.schema]])
-    lines.push(...(await purge.look(pools, async () => tables.boundary())))
+    lines.push(...(await purge.look(pools, async () => tables.boundary(), isChanged(tables))))
     aheadMs += MINUTE_MS
   }
   return lines
 }
+
+const isChanged =
+  ({ catalog }: JobTables) =>
+  (id: string) =>
+    catalog.read.jobs.of(id).some(job => isRewrite(job) && isUnfinished(job))
 
 async function stored({ topology, pool }: JobTables, condition: string): Promise<number> {
   let count = 0
@@ -104,6 +111,51 @@ function purges(start: () => Promise<{ topology: Topology; path: string | undefi
     expect(changed()).toBe(0)
     await looks(tables, purge, 70)
     expect(changed()).toBeGreaterThan(0)
+  })
+
+  test('a deletion that runs for more than an hour is not undone', async () => {
+    const { topology, path } = await start()
+    const tables = await JobTables.make(topology, 'id', path)
+    const ids = Array.from({ length: 40 }, (_, n) => `k${n}`)
+    await tables.post(ids.map((id, n) => ({ id, n, word: 'w' })))
+    await tables.delete(ids.slice(0, 20))
+    // Its version is below the boundary that the purge takes.
+    const job = await tables.create({ kind: 'DELETE_RECORDS', filterSql: 'n >= 30' })
+    const runs = async () => {
+      if (tables.now(job).status === 'SUCCEEDED') return
+      await tables.runToEnd(job)
+      for (const id of ids.slice(30)) tables.model.delete(id)
+    }
+    const merge = async () => {
+      for (const [first] of topology.shards)
+        await first!.http.run(`OPTIMIZE TABLE ${tables.pool.id} FINAL`, {}, 1_000)
+    }
+    let purged = 0
+    const shards = topology.shards.map(replicas =>
+      replicas.map(replica => {
+        const run: ClickHouseHttp['run'] = async (body, ...rest) => {
+          // The job comes to its rows between the look at the parts and the statement.
+          if (/^ALTER TABLE \S+ DELETE/.test(String(body))) {
+            purged += 1
+            await runs()
+          }
+          return await replica.http.run(body, ...rest)
+        }
+        return { ...replica, http: Object.assign(Object.create(replica.http) as ClickHouseHttp, { run }) }
+      }),
+    )
+    const watched = { ...topology, shards }
+    const purge = new TombstonePurge(() => watched)
+    await merge()
+    await looks(tables, purge, 70)
+    const whileUnfinished = purged
+    await runs()
+    await tables.check('after the job')
+    await merge()
+    await looks(tables, purge, 70)
+    await expect.poll(() => stored(tables, '_deleted = 1'), { timeout: 60_000 }).toBe(0)
+    expect([whileUnfinished, purged]).toEqual([0, topology.shards.length])
+    await tables.check('after the purge')
   })
 }
 

@@ -6,7 +6,8 @@
  *      minute ago (inserts.ts).
  *   2. Every server of the cluster has answered each look for ten minutes, and none runs an INSERT
  *      into the table that is older than a minute. So no INSERT from before the boundary is left
- *      in a server that stood still.
+ *      in a server that stood still. And no job of the pool that changes rows is unfinished: one
+ *      that waited or runs for long inserts tombstones with its version, which is as old as it.
  *   3. Every replica has all rows below the boundary in one part that a merge made. Such a part has
  *      one row of a key, and every other part has newer rows alone.
  *   4. Then a mutation deletes the tombstones below the boundary. Where a key has a newer row, that
@@ -62,11 +63,13 @@ export class TombstonePurge {
    * Looks at the tables of all pools, and purges those that it may. One node calls it at a time,
    * every half minute or so. Never rejects for what a server says.
    * @param boundary takes a new one (versions.ts), once an hour
+   * @param isChanged whether a pool has a job that changes rows and has not ended
    * @returns lines for the operator
    */
   async look(
     pools: ReadonlyMap<string, PoolSchema>,
     boundary: () => Promise<number>,
+    isChanged: (table: string) => boolean,
   ): Promise<readonly string[]> {
     const nowMs = monotonicMs()
     if (this.#next !== undefined && nowMs - this.#next.sinceMs >= HOUR_MS) {
@@ -86,7 +89,7 @@ export class TombstonePurge {
     for (const [table, { key }] of pools)
       for (const [shard, replicas] of shards.entries())
         try {
-          if (key === null) continue
+          if (key === null || isChanged(table)) continue
           const count = await this.#purge(`${shard} ${table}`, table, replicas, this.#ripe, nowMs)
           if (count > 0) lines.push(`purges ${count} tombstones of ${table} in shard ${names[shard]}`)
         } catch (error) {
