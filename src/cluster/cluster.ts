@@ -8,7 +8,8 @@
  * A node that is not current in Keeper takes and answers nothing: it may not know what was made or
  * deleted.
  */
-import { type Pool, schemaOf, versionOf } from '../catalog/documents/model.ts'
+import type { Entry } from '../catalog/documents/catalog-types.ts'
+import { type AddColumnInput, type Job, type Pool, schemaOf, versionOf } from '../catalog/documents/model.ts'
 import type { StoreClient } from '../catalog/lmdb/store-client.ts'
 import type { BatchBuffer } from '../format/batch-layout.ts'
 import { deleteSchema, type PoolSchema } from '../format/schema.ts'
@@ -21,6 +22,7 @@ import { startThread } from '../util/thread-kit.ts'
 import { type InsertOptions, quorumsOf } from './clickhouse/insert-rows.ts'
 import { checkNoRows, PoolTables } from './clickhouse/pool-tables.ts'
 import { type QueriedPool, queryPlace } from './clickhouse/query-place.ts'
+import { takenNames } from './clickhouse/table.ts'
 import { type Topology, watchTopology } from './clickhouse/topology.ts'
 import { type InsertCalls, sent } from './insert-thread.ts'
 import { Inserts, type InsertTask } from './inserts.ts'
@@ -165,10 +167,7 @@ export function withTables(
       return keeper.entries
     },
     process: keeper.nodes.process,
-    refuses: change =>
-      change.puts.some(([key, value]) => isPool(key) && (schemaOfPool(value).key?.version ?? -1) >= 0)
-        ? 'A Data Pool with a version column ("ver") is not possible in a cluster: there the record that was received last counts.'
-        : keeper.refuses(change),
+    refuses: change => change.puts.map(problemOf).find(each => each !== undefined) ?? keeper.refuses(change),
     refusal: () => keeper.refusal(),
     stop: () => keeper.stop(),
     follow(take) {
@@ -195,6 +194,23 @@ export function withTables(
       return stamp === keeper.stamp && (await keeper.apply(change))
     },
   }
+}
+
+/** Why a cluster can never have a document; undefined where it can. */
+function problemOf([key, value]: Entry): string | undefined {
+  if (isPool(key) && (schemaOfPool(value).key?.version ?? -1) >= 0)
+    return 'A Data Pool with a version column ("ver") is not possible in a cluster: there the record that was received last counts.'
+  const [taken] = takenNames(
+    isPool(key) ? (value as Pool).columns.map(({ name }) => name) : addedBy(key, value),
+  )
+  return taken && `The column name "${taken}" is not possible in a cluster: every table has such a column.`
+}
+
+/** The column of a new job that adds one. */
+function addedBy(key: string, job: unknown): readonly string[] {
+  if (!key.startsWith('job/')) return []
+  const { kind, status, input } = job as Job
+  return kind === 'ADD_COLUMN' && status === 'CREATED' ? [(input as AddColumnInput).columnName] : []
 }
 
 function versionEntry(key: string, value: unknown): (readonly [string, number])[] {

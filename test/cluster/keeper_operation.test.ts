@@ -6,6 +6,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import type { Catalog } from '../../src/catalog/catalog.ts'
+import { createAddColumnJob } from '../../src/catalog/change/change-add-column.ts'
 import { createWebhookSource } from '../../src/catalog/change/change-source.ts'
 import { withTables } from '../../src/cluster/cluster.ts'
 import { JuteWriter, OPERATION } from '../../src/cluster/keeper/jute.ts'
@@ -182,6 +183,27 @@ describe.skipIf(noZookeeper !== undefined)(`a Keeper and its operator ${noZookee
     })
     expect(one.store.version()).toBe(before)
     expect(await fill(one, 450_000)).toBe('made')
+  })
+
+  test('columns that every table has are refused, at once and when they are added', async () => {
+    const { port } = await startZookeeper()
+    const tables = { async ensure() {}, async addColumns() {} }
+    const { catalog } = await nodeOf(port, { through: store => withTables(store, tables) })
+    const { pool } = await make(catalog, 'a')
+    const refusalOf = async (name: string) => {
+      const column = { name, type: 'STRING', jsonProperty: 'x', nullable: true }
+      const added = { dataPool: pool.id, columnName: name, columnType: 'STRING', jsonProperty: 'x' }
+      const tried = [
+        await catalog.change(createWebhookSource({ columns: [column] }, 'APP1')),
+        await catalog.change(createAddColumnJob(added, 'APP1')),
+      ]
+      return tried.map(made => (made !== null && 'badRequest' in made ? made.badRequest : 'made'))
+    }
+    for (const name of ['_version', '_Deleted', '_row_exists', '_part']) {
+      const words = `The column name "${name}" is not possible in a cluster: every table has such a column.`
+      expect(await refusalOf(name)).toEqual([words, words])
+    }
+    expect(await refusalOf('_id')).toEqual(['made', 'made'])
   })
 
   test('a change whose tables took their time is decided again where another one came first', async () => {

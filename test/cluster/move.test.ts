@@ -151,13 +151,19 @@ describe.skipIf(noCluster !== undefined)(`weir move ${noCluster ?? ''}`, () => {
     await server.stop()
     await refused('no Data Pools with a version column ("ver"): ranked')
 
-    const again = await startServer({ dataDir, args: ['--crash-at', 'job.started'] })
+    const again = await startServer({ dataDir })
     await again.graphql(`mutation { deleteDataSource(id: "${sourceId}") }`)
-    const pool = await again.createPool({ uniqueName: 'rows', columns })
+    const taken = [{ ...columns[0]!, name: '_version' }]
+    const hidden = await again.createPool({ uniqueName: 'hidden', columns: taken })
+    await again.stop()
+    await refused('columns of these names themselves: hidden (_version)')
+    const third = await startServer({ dataDir, args: ['--crash-at', 'job.started'] })
+    await third.graphql(`mutation { deleteDataSource(id: "${hidden.sourceId}") }`)
+    const pool = await third.createPool({ uniqueName: 'rows', columns })
     expect((await send(pool.url, [{ id: 1, v: 1 }])).status).toBe(200)
     const input = { dataPool: pool.poolId, filters: [{ column: 'id', operator: 'EQUALS', value: '1' }] }
-    const job = await createJob(again, 'deletion', input)
-    await again.ended
+    const job = await createJob(third, 'deletion', input)
+    await third.ended
     await refused(`jobs that have not ended (${job.id})`)
     const last = await startServer({ dataDir })
     await ended(last, job)

@@ -3,6 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { checkNoRows, PoolTables } from '../../src/cluster/clickhouse/pool-tables.ts'
+import { takenNames } from '../../src/cluster/clickhouse/table.ts'
 import { readTopology, watchTopology } from '../../src/cluster/clickhouse/topology.ts'
 import type { ColumnType, PoolSchema } from '../../src/format/schema.ts'
 import { schemaOf } from '../query/pool.ts'
@@ -240,6 +241,17 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
 )
 
 describe.skipIf(whyNoClickHouse() !== undefined)('tables of 26.9', () => {
+  test('no column of a pool has the name of one that ClickHouse gives', async () => {
+    const { server, topology } = await oneServer()
+    await new PoolTables(() => topology, undefined).ensure('DPO1', schemaWith())
+    const all = await server.query(
+      'SELECT name FROM (DESCRIBE TABLE DPO1 SETTINGS describe_include_virtual_columns = 1) FORMAT TabSeparated',
+    )
+    const names = all.split('\n').filter(name => name !== '' && !OWN.includes(name))
+    expect(names).toContain('_part')
+    expect(takenNames(names)).toEqual(names.filter(name => name !== 'n' && name !== 'word'))
+  })
+
   test('are made, get columns and are dropped', async () => {
     const { server, topology } = await oneServer()
     const tables = new PoolTables(() => topology, undefined)

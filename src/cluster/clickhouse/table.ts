@@ -24,6 +24,22 @@ import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
 /** 1 in a row that says that the record is deleted. */
 export const DELETED = '_deleted'
 
+/**
+ * Names that no column of a pool may have, as they are of Weir's own columns or of those that every
+ * MergeTree has.
+ */
+const TAKEN = new Set([
+  ...[VERSION, DELETED, '_row_exists', '_block_number', '_block_offset', '_distance', '_disk_name'],
+  ...['_table', '_database', '_part', '_part_index', '_part_uuid', '_part_offset', '_part_data_version'],
+  ...['_part_starting_offset', '_part_granule_offset', '_partition_id', '_partition_value'],
+  '_sample_factor',
+])
+
+/** The columns that a table cannot have. */
+export function takenNames(columns: readonly string[]): readonly string[] {
+  return columns.filter(name => TAKEN.has(name.toLowerCase()))
+}
+
 /** What all servers of a cluster can do. */
 export interface ServerFeatures {
   /** False for versions before DateTime64, Date32 and Bool. */

@@ -12,6 +12,7 @@ import { isUnfinished } from '../../catalog/change/change-job.ts'
 import type { Entry } from '../../catalog/documents/catalog-types.ts'
 import type { Pool } from '../../catalog/documents/model.ts'
 import type { PoolTables } from '../../cluster/clickhouse/pool-tables.ts'
+import { takenNames } from '../../cluster/clickhouse/table.ts'
 import { type Topology, watchTopology } from '../../cluster/clickhouse/topology.ts'
 import { layoutOf, tablesOf } from '../../cluster/cluster.ts'
 import { DOCUMENT_BYTES_MAX, MoveRoot } from '../../cluster/move/move-root.ts'
@@ -126,6 +127,11 @@ function checkCatalog({ catalog }: Offline, pools: readonly Pool[], entries: rea
     throw new CannotRun(
       `a cluster has no Data Pools with a version column ("ver"): ${versioned.map(nameOf).join(', ')}`,
     )
+  const taken = pools.flatMap(pool =>
+    takenNames(pool.columns.map(({ name }) => name)).map(name => `${nameOf(pool)} (${name})`),
+  )
+  if (taken.length > 0)
+    throw new CannotRun(`tables of a cluster have columns of these names themselves: ${taken.join(', ')}`)
   const jobs = catalog.read.jobs.all().filter(isUnfinished)
   if (jobs.length > 0)
     throw new CannotRun(
