@@ -255,7 +255,7 @@ function runnersOf({ cluster, opened, leader, engine, metrics }: Node): ReturnTy
   const cutOver = async <T>(_: unknown, change: (sequence: number) => Promise<T>) =>
     await change(await cluster.versions.boundary())
   return {
-    ADD_COLUMN: addColumnRunner({ catalog, cutOver }),
+    ADD_COLUMN: addColumnRunner({ catalog, cutOver, addToTables: pool => cluster.store.addColumns(pool) }),
     UPDATE_RECORDS: rewrite,
     DELETE_RECORDS: rewrite,
   }

@@ -9,6 +9,7 @@
  * deleted.
  */
 import type { Entry } from '../catalog/documents/catalog-types.ts'
+import { keys } from '../catalog/documents/memory.ts'
 import { type AddColumnInput, type Job, type Pool, schemaOf, versionOf } from '../catalog/documents/model.ts'
 import type { StoreClient } from '../catalog/lmdb/store-client.ts'
 import type { BatchBuffer } from '../format/batch-layout.ts'
@@ -155,13 +156,23 @@ function insertOf({ schema, ...task }: InsertTask, { topology, ...options }: Ins
 }
 
 /** The catalog, which names no pool or column before the tables have it. */
+interface StoreWithTables extends StoreClient {
+  /**
+   * Gives the tables the columns of a pool before a change of the catalog names them: that takes as
+   * long as the slowest replica, and changes wait for each other. Rejects with Unavailable.
+   */
+  addColumns(pool: Pool): Promise<void>
+}
+
 export function withTables(
   keeper: KeeperStore,
   tables: Pick<PoolTables, 'ensure' | 'addColumns'>,
   jobs = new JobVersions(),
-): StoreClient {
+): StoreWithTables {
   /** The schema versions of pools, by the keys of their documents. */
   const known = new Map(keeper.entries.flatMap(([key, value]) => versionEntry(key, value)))
+  /** The columns that tables got for the next change of their pools, by the same keys. */
+  const added = new Map<string, string>()
   return {
     get entries() {
       return keeper.entries
@@ -175,20 +186,29 @@ export function withTables(
       keeper.follow(change => {
         for (const key of change.removes) known.delete(key)
         for (const [key, value] of change.puts)
-          for (const [pool, version] of versionEntry(key, value)) known.set(pool, version)
+          for (const [pool, version] of versionEntry(key, value)) {
+            known.set(pool, version)
+            added.delete(pool)
+          }
         jobs.take(change.puts)
         take(change)
       })
+    },
+    async addColumns(pool) {
+      const schema = schemaOfPool(pool)
+      await tables.addColumns(pool.id, schema)
+      added.set(keys.pool(pool.id), JSON.stringify(schema.columns))
     },
     async apply(change) {
       mustBeCurrent(keeper)
       const { stamp } = keeper
       for (const [key, value] of change.puts)
         for (const [pool, version] of versionEntry(key, value)) {
-          const { id } = value as Pool
+          const schema = schemaOfPool(value)
           const before = known.get(pool)
-          if (before === undefined) await tables.ensure(id, schemaOfPool(value))
-          else if (before < version) await tables.addColumns(id, schemaOfPool(value))
+          if (before === undefined) await tables.ensure((value as Pool).id, schema)
+          else if (before < version && added.get(pool) !== JSON.stringify(schema.columns))
+            throw new Unavailable('cluster_tables', 'The tables of the Data Pool lack the column yet')
         }
       // The change was decided on what was known before the tables were made.
       return stamp === keeper.stamp && (await keeper.apply(change))

@@ -6,10 +6,12 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { describe, expect, test } from 'vitest'
 import type { Catalog } from '../../src/catalog/catalog.ts'
-import { createAddColumnJob } from '../../src/catalog/change/change-add-column.ts'
+import { createAddColumnJob, startAddColumn } from '../../src/catalog/change/change-add-column.ts'
 import { createWebhookSource } from '../../src/catalog/change/change-source.ts'
 import { withTables } from '../../src/cluster/cluster.ts'
 import { JuteWriter, OPERATION } from '../../src/cluster/keeper/jute.ts'
+import type { KeeperStore } from '../../src/cluster/keeper/keeper-store.ts'
+import { addColumnRunner } from '../../src/jobs/add-column.ts'
 import { CannotRun, Unavailable } from '../../src/util/errors.ts'
 import { created } from '../catalog/folder.ts'
 import { framesProxy } from './frames-proxy.ts'
@@ -204,6 +206,82 @@ describe.skipIf(noZookeeper !== undefined)(`a Keeper and its operator ${noZookee
       expect(await refusalOf(name)).toEqual([words, words])
     }
     expect(await refusalOf('_id')).toEqual(['made', 'made'])
+  })
+
+  /** A node whose tables get columns as the test says, and its runner of jobs that add some. */
+  async function addingNode(port: number, addColumns: () => Promise<void>) {
+    const own: { store?: ReturnType<typeof withTables> } = {}
+    const through = (store: KeeperStore) => {
+      own.store = withTables(store, { ensure: async () => {}, addColumns })
+      return own.store
+    }
+    const { catalog } = await nodeOf(port, { through })
+    const runner = addColumnRunner({
+      catalog,
+      cutOver: (_, change) => change(7),
+      addToTables: async pool => await own.store!.addColumns(pool),
+    })
+    const run = (id: string) => runner(catalog.read.jobs.get(id)!, new AbortController().signal)
+    return { catalog, run }
+  }
+
+  const columnJob = async (catalog: Catalog) => {
+    const { pool } = await make(catalog, 'a')
+    const input = { dataPool: pool.id, columnName: 'x', columnType: 'STRING', jsonProperty: 'x' }
+    const job = await catalog.change(createAddColumnJob(input, 'APP1'))
+    if (job === null || 'badRequest' in job) throw new Error('the job was refused')
+    return { pool, id: job.id }
+  }
+
+  test('while tables get a column other changes go on, and the catalog names it after them', async () => {
+    const { port } = await startZookeeper()
+    let [asked, isKilled, goOn] = [0, true, () => {}]
+    const held = new Promise<void>(resolve => {
+      goOn = resolve
+    })
+    const one = await addingNode(port, async () => {
+      asked += 1
+      await held
+      // The tables have it, and the node ends.
+      if (isKilled) throw new Unavailable('killed', 'the node was killed')
+    })
+    const { pool, id } = await columnJob(one.catalog)
+    const columns = ({ catalog }: typeof one) => catalog.pool(pool.id)!.columns.map(({ name }) => name)
+    const running = one.run(id)
+    await expect.poll(() => asked).toBe(1)
+    await make(one.catalog, 'meanwhile')
+    expect(columns(one)).toEqual([])
+    goOn()
+    await expect(running).rejects.toMatchObject({ code: 'killed' })
+    // No way leads to the column in the catalog but that.
+    const started = one.catalog.change(startAddColumn(id, 7))
+    await expect(started).rejects.toMatchObject({ name: 'Unavailable', code: 'cluster_tables' })
+    expect(columns(one)).toEqual([])
+    // The next leader goes on, and the former one beside it.
+    const two = await addingNode(port, async () => {})
+    isKilled = false
+    await Promise.all([one.run(id), two.run(id)])
+    for (const node of [one, two]) {
+      expect(columns(node)).toEqual(['x'])
+      expect(node.catalog.read.jobs.get(id)).toMatchObject({ status: 'SUCCEEDED' })
+    }
+  })
+
+  test('a column that tables refuse for long ends its job, and one that they are late with does not', async () => {
+    const { port } = await startZookeeper()
+    let code = 'cluster_tables'
+    const { catalog, run } = await addingNode(port, async () => {
+      throw new Unavailable(code, 'no column')
+    })
+    const { id } = await columnJob(catalog)
+    for (let tries = 0; tries < 50; tries += 1) await expect(run(id)).rejects.toMatchObject({ code })
+    code = 'cluster_refused'
+    for (let tries = 0; tries < 29; tries += 1) await expect(run(id)).rejects.toMatchObject({ code })
+    await run(id)
+    expect(catalog.read.jobs.get(id)).toMatchObject({
+      status: 'FAILED',
+      error: 'The tables refused the column 30 times: the log of the node says why.',
+    })
   })
 
   test('a change whose tables took their time is decided again where another one came first', async () => {

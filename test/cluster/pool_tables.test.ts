@@ -6,6 +6,7 @@ import { checkNoRows, PoolTables } from '../../src/cluster/clickhouse/pool-table
 import { takenNames } from '../../src/cluster/clickhouse/table.ts'
 import { readTopology, watchTopology } from '../../src/cluster/clickhouse/topology.ts'
 import type { ColumnType, PoolSchema } from '../../src/format/schema.ts'
+import { ClickHouseError, type ClickHouseHttp } from '../../src/query/clickhouse/http.ts'
 import { schemaOf } from '../query/pool.ts'
 import { recordLog } from '../util/log-lines.ts'
 import { whyNoClickHouse } from './clickhouse.ts'
@@ -158,6 +159,42 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
           '_version',
           '_deleted',
         ])
+    })
+
+    test('a column that ClickHouse refuses, or that a table has with another type, is told at once', async () => {
+      const { servers, watch, tables } = await clusterOf()
+      await tables.ensure('DPO1', schemaWith())
+      const shards = watch.topology.shards.map(replicas =>
+        replicas.map(replica => {
+          const run: ClickHouseHttp['run'] = async (body, ...rest) => {
+            if (String(body).startsWith('ALTER')) throw new ClickHouseError(497, 'Not enough privileges')
+            return await replica.http.run(body, ...rest)
+          }
+          return { ...replica, http: Object.assign(Object.create(replica.http) as ClickHouseHttp, { run }) }
+        }),
+      )
+      const limited = new PoolTables(() => ({ ...watch.topology, shards }), PATH)
+      const refused = (why: string) => ({ code: 'cluster_refused', message: expect.stringContaining(why) })
+      await expect(limited.addColumns('DPO1', schemaWith(['a', 'INT8']))).rejects.toMatchObject(
+        refused('Not enough privileges'),
+      )
+      // As a job left it that was cancelled meanwhile.
+      await tables.addColumns('DPO1', schemaWith(['a', 'INT8']))
+      await expect(tables.addColumns('DPO1', schemaWith(['a', 'STRING']))).rejects.toMatchObject(
+        refused('has a column a of type Nullable(Int8), not Nullable(String)'),
+      )
+      // The others go on where one of them is refused a look.
+      const [[first, ...more] = [], ...others] = watch.topology.shards
+      const run: ClickHouseHttp['run'] = async () => {
+        throw new ClickHouseError(497, 'Not enough privileges')
+      }
+      const blind = { ...first!, http: Object.assign(Object.create(first!.http) as ClickHouseHttp, { run }) }
+      const partly = new PoolTables(() => ({ ...watch.topology, shards: [[blind, ...more], ...others] }), PATH)
+      await partly.addColumns('DPO1', schemaWith(['a', 'INT8'], ['b', 'DATE']))
+      for (const server of servers)
+        await expect
+          .poll(() => columnsOf(server, 'DPO1'))
+          .toEqual([...OWN, 'n', 'word', 'a', 'b', '_version', '_deleted'])
     })
 
     test('a column is added while a replica is down, which gets it when it returns', async () => {

@@ -4,7 +4,7 @@
  */
 
 import { assert } from '../../util/assert.ts'
-import type { ColumnInput } from '../documents/catalog-types.ts'
+import type { BadRequest, ColumnInput } from '../documents/catalog-types.ts'
 import { keys } from '../documents/memory.ts'
 import { type AddColumnInput, type AddColumnJob, type Job, type Pool, versionOf } from '../documents/model.ts'
 import { type Decide, unchanged } from './change.ts'
@@ -60,16 +60,10 @@ export function startAddColumn(jobId: string, sequence: number): Decide<AddColum
     if (job.status !== 'CREATED') return unchanged(job)
     const pool = memory.pools.get(job.poolId)
     if (pool === undefined) return failed(job, DELETED, nowMs)
-    const problem = additionProblem(pool, [], job.input)
-    if (problem !== undefined) return failed(job, problem, nowMs)
+    const widened = poolWithColumn(pool, job)
+    if ('badRequest' in widened) return failed(job, widened.badRequest, nowMs)
     const at = new Date(nowMs).toISOString()
-    const changed: Pool = {
-      ...pool,
-      columns: [...pool.columns, storedColumn(columnOf(pool, job.input))],
-      planVersion: pool.planVersion + 1,
-      modifiedAt: at,
-      modifiedBy: job.createdBy,
-    }
+    const changed: Pool = { ...widened, modifiedAt: at, modifiedBy: job.createdBy }
     const started: AddColumnJob = {
       ...job,
       status: 'IN_PROGRESS',
@@ -88,6 +82,14 @@ export function startAddColumn(jobId: string, sequence: number): Decide<AddColum
       result: started,
     }
   }
+}
+
+/** The pool as it is with the column of a job; BadRequest where it cannot have it. */
+export function poolWithColumn(pool: Pool, { input }: AddColumnJob): Pool | BadRequest {
+  const badRequest = additionProblem(pool, [], input)
+  if (badRequest !== undefined) return { badRequest }
+  const columns = [...pool.columns, storedColumn(columnOf(pool, input))]
+  return { ...pool, columns, planVersion: pool.planVersion + 1 }
 }
 
 /** Generic pools read the property of the column's name. An added column is always nullable. */

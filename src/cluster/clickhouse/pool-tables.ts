@@ -18,7 +18,7 @@ import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { CannotRun, Unavailable } from '../../util/errors.ts'
 import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
-import { rowsOf, run } from './statements.ts'
+import { REFUSED, rowsOf, run } from './statements.ts'
 import {
   changeDurability,
   createTable,
@@ -80,7 +80,8 @@ export class PoolTables {
 
   /**
    * Resolves when every replica that answers has the columns of the pool. Others get them from the
-   * log of their table, before its rows. Rejects with Unavailable: some may have them.
+   * log of their table, before its rows. Rejects with Unavailable, some may have them then: REFUSED
+   * where ClickHouse refuses one, or a table has it with another type.
    */
   async addColumns(table: string, schema: PoolSchema): Promise<void> {
     const { shards, features } = this.#topology()
@@ -245,26 +246,34 @@ async function addOnShard(
 ): Promise<void> {
   const asked = async (replica: Replica) =>
     [replica, await lackedColumns(replica, table, schema, features)] as const
-  let why = 'some replicas are late'
+  let last = new Unavailable('cluster_tables', 'some replicas are late')
+  let isRefused = false
   for (const endMs = monotonicMs() + ADD_MS_MAX; ; ) {
     const found: (readonly [Replica, readonly string[]])[] = []
     for (const each of await Promise.allSettled(replicas.map(asked))) {
       if (each.status === 'fulfilled') found.push(each.value)
-      else if (each.reason instanceof Unavailable) why = each.reason.message
+      else if (each.reason instanceof Unavailable) last = each.reason
       else throw each.reason
     }
     const lacking = found.filter(([, columns]) => columns.length > 0)
     if (found.length > 0 && lacking.length === 0) return
-    if (monotonicMs() > endMs)
-      throw new Unavailable('cluster_tables', `The column is not in every table of the pool: ${why}`)
+    const isNowhere = lacking.length === found.length
+    const isEnd = isNowhere && (isRefused || (found.length === 0 && last.code === REFUSED))
+    if (isEnd || monotonicMs() > endMs)
+      throw new Unavailable(
+        isEnd ? REFUSED : 'cluster_tables',
+        `The column is not in every table of the pool: ${last.message}`,
+      )
     const [first] = lacking
     // One replica changes the table of all.
-    if (first !== undefined && lacking.length === found.length)
+    if (first !== undefined && isNowhere)
       try {
         await alter(first[0], table, first[1], features)
       } catch (error) {
         if (!(error instanceof Unavailable)) throw error
-        why = error.message
+        last = error
+        // Another node may have added it meanwhile, which the next look sees.
+        isRefused = error.code === REFUSED
       }
     await new Promise(resolve => setTimeout(resolve, LOOK_AGAIN_MS))
   }
@@ -277,14 +286,18 @@ async function lackedColumns(
   schema: PoolSchema,
   features: ServerFeatures,
 ): Promise<readonly string[]> {
-  const found = await rowsOf(replica, `SELECT name ${COLUMNS} AND table = ${quoteClickHouseText(table)}`)
+  const found = await rowsOf(replica, `SELECT name, type ${COLUMNS} AND table = ${quoteClickHouseText(table)}`)
   if (found.length === 0) throw new Unavailable('cluster_tables', `${replica.name} has no table ${table}`)
-  const names = new Set(found.map(([name]) => name))
+  const types = new Map(found.map(([name, type]) => [name, type]))
   return schema.columns.flatMap(({ name, type }, index) => {
-    if (names.has(name)) return []
+    const is = tableType(type, isNullable(schema, index), features)
+    const has = types.get(name)
+    if (has === is) return []
+    // A job that was cancelled while it added the column has left it.
+    if (has !== undefined)
+      throw new Unavailable(REFUSED, `${table} on ${replica.name} has a column ${name} of type ${has}, not ${is}`)
     // The order of columns is the same in every table, or a replica that comes cannot be made.
     const before = schema.columns[index - 1]?.name ?? PAYLOAD
-    const is = tableType(type, isNullable(schema, index), features)
     return [`ADD COLUMN ${quoteClickHouseName(name)} ${is} AFTER ${quoteClickHouseName(before)}`]
   })
 }

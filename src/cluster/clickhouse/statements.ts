@@ -1,12 +1,15 @@
 /** Statements of the upkeep of tables, on one server. They reject with Unavailable. */
 import { WHOLE } from '../../query/clickhouse/engine.ts'
-import { unavailable } from '../../query/clickhouse/http.ts'
+import { ClickHouseError, unavailable } from '../../query/clickhouse/http.ts'
 import { Unavailable } from '../../util/errors.ts'
+import { isRetryable } from './insert-rows.ts'
 import type { Replica } from './topology.ts'
 
 /** A server that lives makes or changes a table in tens of milliseconds. */
 const STATEMENT_MS_MAX = 15_000
 const ANSWER_BYTES_MAX = 64 * 1_048_576
+/** The code of a statement that a server refuses, for a reason that does not go by itself. */
+export const REFUSED = 'cluster_refused'
 
 /** A statement that has no answer. */
 export async function run(
@@ -47,6 +50,8 @@ async function inTime<T>(
     return await ask(late)
   } catch (error) {
     const why = late.aborted ? 'no answer in time' : (error as Error).message
-    throw unavailable('cluster_tables', 'a server has not done it', `${url}: ${why}`)
+    const isRefused = error instanceof ClickHouseError && error.code > 0 && !isRetryable(error)
+    const what = isRefused ? 'a server refuses it' : 'a server has not done it'
+    throw unavailable(isRefused ? REFUSED : 'cluster_tables', what, `${url}: ${why}`)
   }
 }
