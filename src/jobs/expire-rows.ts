@@ -1,13 +1,15 @@
 /**
  * Retention in a cluster: records that are older than the days of their pool are deleted by a job,
- * which the node that leads creates. (A data folder drops them when it merges segments.)
+ * which the node that leads creates. (A data folder drops them when it merges segments.) Other days
+ * of the pool end the job, whether it has begun or not (catalog/change/change-pool.ts).
  *
  * A rule of ClickHouse's own (TTL) could drop the newest row of a record before an older one, which
  * would then be shown again.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Catalog } from '../catalog/catalog.ts'
-import { isUnfinished } from '../catalog/change/change-job.ts'
+import { unchanged } from '../catalog/change/change.ts'
+import { isUnfinished, SYSTEM } from '../catalog/change/change-job.ts'
 import { createRewriteJob } from '../catalog/change/change-rewrite.ts'
 import type { Pool, StoredFilter } from '../catalog/documents/model.ts'
 import { RECEIVED_AT } from '../format/schema.ts'
@@ -21,8 +23,6 @@ import { errorText, fail, warn } from '../util/say.ts'
 import { countRows } from './ask-pool.ts'
 
 const LOOK_MS = 5_000
-/** The creator of documents that no caller made. */
-const SYSTEM = 'system'
 
 export interface ExpiryDeps {
   /** Refuses changes when another node does it. */
@@ -81,6 +81,10 @@ async function expirePool(
     filterSql: null,
     set: [],
   } as const
-  await catalog.change(createRewriteJob({ ...asked, beforeSequence: await boundary() }, SYSTEM))
+  const create = createRewriteJob({ ...asked, beforeSequence: await boundary() }, SYSTEM)
+  // The days may be others by now: counting takes its time.
+  await catalog.change((memory, nowMs) =>
+    memory.pools.get(pool.id)?.retentionDays === pool.retentionDays ? create(memory, nowMs) : unchanged(null),
+  )
   return true
 }

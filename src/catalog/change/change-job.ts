@@ -15,6 +15,9 @@ import { keys, type Memory } from '../documents/memory.ts'
 import { type Job, type JobCommon, type JobStatus, newAuthorship } from '../documents/model.ts'
 import { type Decide, type Decision, unchanged } from './change.ts'
 
+/** The creator of jobs that no caller asked for: those of retention in a cluster. */
+export const SYSTEM = 'system'
+
 export const DELETED = 'The Data Pool was deleted before the job ended.'
 export const CANCELLED = 'The job was cancelled.'
 const CANCELLED_LATE = `${CANCELLED} What it has changed stays changed.`

@@ -22,6 +22,7 @@ import {
   unchanged,
   unusedId,
 } from './change.ts'
+import { cancelJob, isUnfinished, SYSTEM } from './change-job.ts'
 import { metricKeysOf } from './change-metric.ts'
 import { policyKeysOf } from './change-policy.ts'
 import { type Checked, checkPool, columnTypeOf, orNull, TIME_TYPES } from './rules.ts'
@@ -125,7 +126,18 @@ export function modifyPool(which: IdOrName, input: PoolChange, by: string): Deci
       accessControlEnabled: input.accessControlEnabled ?? pool.accessControlEnabled,
       ...syncIntervalOf(input),
     }
-    return replacing(keys.pool(pool.id), pool, change, by, nowMs)
+    const { puts, ...rest } = replacing(keys.pool(pool.id), pool, change, by, nowMs)
+    const ended = retentionDays === pool.retentionDays ? [] : endExpiries(memory, pool, by, nowMs)
+    return { ...rest, puts: [...puts, ...ended] }
+  })
+}
+
+/** The deletions that retention has asked for may take rows that stay from now on. */
+function endExpiries(memory: Memory, pool: Pool, by: string, nowMs: number): readonly Entry[] {
+  const expiries = memory.jobs.of(pool.id).filter(job => job.createdBy === SYSTEM && isUnfinished(job))
+  return expiries.flatMap(({ id }) => {
+    const ended = cancelJob(id, by)(memory, nowMs)
+    return 'badRequest' in ended ? [] : ended.puts
   })
 }
 
