@@ -17,6 +17,7 @@ import { notesOfCatalog, type OpenedCatalog, openCatalogOf } from '../catalog/op
 import { TombstonePurge } from '../cluster/clickhouse/purge-tombstones.ts'
 import { syncedReplica } from '../cluster/clickhouse/synced-replicas.ts'
 import { type Cluster, mustBeCurrent, openCluster } from '../cluster/cluster.ts'
+import { forgetDeleted } from '../cluster/forget-deleted.ts'
 import { ROOM_MS_MAX } from '../cluster/inserts.ts'
 import type { Leader } from '../cluster/keeper/leader.ts'
 import { clusterOptionsOf } from '../database/cluster-options.ts'
@@ -319,12 +320,12 @@ async function sweepTables(
 ): Promise<void> {
   const mayDrop = (id: string) => leader.isLeader() && keeper.isCurrent() && catalog.pool(id) === undefined
   const isDeleted = (id: string) => catalog.tombstones().some(({ poolId }) => poolId === id)
-  const isChanged = (id: string) =>
-    catalog.read.jobs.of(id).some(job => isRewrite(job) && isUnfinished(job))
+  const isChanged = (id: string) => catalog.read.jobs.of(id).some(job => isRewrite(job) && isUnfinished(job))
   const purge = new TombstonePurge(topology)
   while (!ended.aborted) {
     const pools = new Map(catalog.pools().map(pool => [pool.id, catalog.read.currentSchema(pool)]))
     for (const line of await tables.sweep(pools, mayDrop, isDeleted)) inform(line)
+    await forgetDeleted(tables, leader.fencedCatalog(catalog))
     for (const line of await purge.look(pools, () => versions.boundary(), isChanged)) inform(line)
     await sleep(SWEEP_MS, undefined, { signal: ended }).catch(() => {}) // it leads no more
   }

@@ -4,11 +4,13 @@
  */
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import { createAddColumnJob, startAddColumn } from '../../src/catalog/change/change-add-column.ts'
+import { deletePool } from '../../src/catalog/change/change-pool.ts'
 import { createWebhookSource } from '../../src/catalog/change/change-source.ts'
 import { withTables } from '../../src/cluster/cluster.ts'
+import { forgetDeleted } from '../../src/cluster/forget-deleted.ts'
 import { JuteWriter, OPERATION } from '../../src/cluster/keeper/jute.ts'
 import type { KeeperStore } from '../../src/cluster/keeper/keeper-store.ts'
 import { addColumnRunner } from '../../src/jobs/add-column.ts'
@@ -239,6 +241,7 @@ describe.skipIf(noZookeeper !== undefined)(`a Keeper and its operator ${noZookee
     const held = new Promise<void>(resolve => {
       goOn = resolve
     })
+    onTestFinished(() => goOn())
     const one = await addingNode(port, async () => {
       asked += 1
       await held
@@ -282,6 +285,35 @@ describe.skipIf(noZookeeper !== undefined)(`a Keeper and its operator ${noZookee
       status: 'FAILED',
       error: 'The tables refused the column 30 times: the log of the node says why.',
     })
+  })
+
+  test('a deleted pool is forgotten on every node when no server has its table', async () => {
+    const { port } = await startZookeeper()
+    const [one, two] = [await nodeOf(port), await nodeOf(port)]
+    const ids: string[] = []
+    for (const name of ['a', 'b', 'c']) {
+      const { pool } = await make(one.catalog, name)
+      ids.push(pool.id)
+      await one.catalog.change(deletePool({ id: pool.id }))
+    }
+    const deleted = () => [one, two].map(({ catalog }) => catalog.tombstones().map(({ poolId }) => poolId))
+    expect(deleted()).toEqual([ids, ids])
+    const absent = (which: readonly string[]) => ({ absent: async () => which })
+    const version = one.store.version()
+    await forgetDeleted(absent([]), one.catalog)
+    expect(one.store.version()).toBe(version)
+    await forgetDeleted(absent([ids[0]!, ids[2]!, 'DPOX']), one.catalog)
+    expect(deleted()).toEqual([[ids[1]], [ids[1]]])
+    const documents = await one.store.keeper.getChildren('/weir/catalog/documents')
+    expect(documents.filter(name => name.startsWith('tombstone'))).toHaveLength(1)
+    const away = async () => {
+      throw new Unavailable('cluster_tables', 'a server went away')
+    }
+    await forgetDeleted({ absent: away }, one.catalog)
+    await forgetDeleted(absent(ids), two.catalog)
+    const three = await nodeOf(port)
+    expect(three.catalog.tombstones()).toEqual([])
+    expect((await make(three.catalog, 'd')).pool.number).toBeGreaterThan(3)
   })
 
   test('a change whose tables took their time is decided again where another one came first', async () => {

@@ -264,6 +264,9 @@ export class Memory {
       case 'plan':
         this.#schemas.delete(key)
         return
+      case 'tombstone':
+        this.tombstones.delete(Number(id))
+        return
       case 'policy':
         this.#unassign(this.policies.get(id))
         this.policies.delete(id)

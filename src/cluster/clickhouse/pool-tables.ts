@@ -117,6 +117,16 @@ export class PoolTables {
     return (await Promise.all(swept)).flat()
   }
 
+  /** The tables that no server has; none where one does not answer. Rejects with Unavailable. */
+  async absent(tables: readonly string[]): Promise<readonly string[]> {
+    const { shards, replicas } = this.#topology()
+    if (shards.some(({ length }, shard) => length !== replicas[shard])) return []
+    const sql = 'SELECT name FROM system.tables WHERE database = currentDatabase()'
+    const found = await Promise.all(shards.flat().map(replica => rowsOf(replica, sql)))
+    const names = new Set(found.flat(2))
+    return tables.filter(table => !names.has(table))
+  }
+
   async #sweepServer(
     replica: Replica,
     pools: PoolSchemas,
@@ -286,7 +296,10 @@ async function lackedColumns(
   schema: PoolSchema,
   features: ServerFeatures,
 ): Promise<readonly string[]> {
-  const found = await rowsOf(replica, `SELECT name, type ${COLUMNS} AND table = ${quoteClickHouseText(table)}`)
+  const found = await rowsOf(
+    replica,
+    `SELECT name, type ${COLUMNS} AND table = ${quoteClickHouseText(table)}`,
+  )
   if (found.length === 0) throw new Unavailable('cluster_tables', `${replica.name} has no table ${table}`)
   const types = new Map(found.map(([name, type]) => [name, type]))
   return schema.columns.flatMap(({ name, type }, index) => {
@@ -295,7 +308,10 @@ async function lackedColumns(
     if (has === is) return []
     // A job that was cancelled while it added the column has left it.
     if (has !== undefined)
-      throw new Unavailable(REFUSED, `${table} on ${replica.name} has a column ${name} of type ${has}, not ${is}`)
+      throw new Unavailable(
+        REFUSED,
+        `${table} on ${replica.name} has a column ${name} of type ${has}, not ${is}`,
+      )
     // The order of columns is the same in every table, or a replica that comes cannot be made.
     const before = schema.columns[index - 1]?.name ?? PAYLOAD
     return [`ADD COLUMN ${quoteClickHouseName(name)} ${is} AFTER ${quoteClickHouseName(before)}`]
