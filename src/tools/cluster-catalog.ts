@@ -64,8 +64,14 @@ async function backup({ keeper: servers, root }: Options, path: string): Promise
 async function restore({ keeper: servers, root, addresses, cluster }: Options, path: string): Promise<void> {
   const file = readCatalogFile(readFileSync(path, 'utf8'))
   const watch = await watchTopology(addresses, cluster)
-  const found = watch.topology.shards.flat().map(replica => highestVersion(replica, file))
+  const { shards, replicas, names } = watch.topology
+  const found = shards.flat().map(replica => highestVersion(replica, file))
   const versions = await Promise.all(found).finally(() => watch.stop())
+  const down = names.filter((_, shard) => shards[shard]?.length !== replicas[shard])
+  if (down.length > 0)
+    throw new CannotRun(
+      `a server of shard ${down.join(', ')} does not answer, and it may have the newest rows: start it, or take it out of remote_servers`,
+    )
   const keeper = await connectKeeper(servers)
   try {
     const [highest = 0n] = versions.toSorted((a, b) => (a < b ? 1 : -1))
