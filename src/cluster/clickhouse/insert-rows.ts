@@ -78,13 +78,15 @@ export function quorumsOf(topology: Topology, given: number): Quorum {
 }
 
 /**
- * The majority of the shard's replicas. Of two, one is enough while Keeper does not hear the other:
- * it fetches the rows when it is back.
+ * The majority of the shard's replicas, or more where that is asked for: synced-replicas.ts counts
+ * on it. Of two, one is enough while Keeper does not hear the other, which fetches the rows when it
+ * is back.
  */
 function replicasOf({ replicas, isHalved }: Topology, shard: number, given: number): number {
   const count = must(replicas[shard], 'a count')
-  if (given > 0) return Math.min(given, count)
-  return isHalved[shard] === true ? 1 : Math.floor(count / 2) + 1
+  const majority = Math.floor(count / 2) + 1
+  if (given > 0) return count > 2 ? Math.min(Math.max(given, majority), count) : Math.min(given, count)
+  return isHalved[shard] === true ? 1 : majority
 }
 
 function insertSql(table: string, kind: RequestKind, { columns, key }: PoolSchema): string {
