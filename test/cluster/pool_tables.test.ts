@@ -354,7 +354,8 @@ describe('servers that are not those of the cluster', () => {
       for await (const chunk of request) chunks.push(chunk as Buffer)
       const sql = Buffer.concat(chunks).toString()
       if (sql.includes('version()')) response.end(`${answers.version ?? '25.3.1'}\n`)
-      else if (sql.includes('macros')) response.end(`shard\t${answers.shard}\nreplica\tr1\n`)
+      else if (sql.includes('macros'))
+        response.end(`shard\t${answers.shard}\nreplica\tr${request.socket.localPort}\n`)
       else response.end(answers.members.map(member => `${member.join('\t')}\n`).join(''))
     })
     await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
@@ -395,6 +396,11 @@ describe('servers that are not those of the cluster', () => {
     await expect(readTopology(addresses.slice(1), 'weir')).rejects.toMatchObject({
       name: 'CannotRun',
       message: expect.stringContaining('has 2 servers, and WEIR_CLICKHOUSE_URL names 1'),
+    })
+    // Each of its rows would count twice.
+    await expect(readTopology([...addresses, addresses[0]!], 'weir')).rejects.toMatchObject({
+      name: 'CannotRun',
+      message: expect.stringContaining('has the shard and the replica of another address'),
     })
     const watch = await watchTopology(addresses, 'weir')
     onTestFinished(() => watch.stop())

@@ -188,6 +188,12 @@ async function topologyOf(asked: readonly Asked[], cluster: string): Promise<Top
     const [failed] = asked
     throw failed?.status === 'rejected' ? failed.reason : new Unavailable('cluster_unreachable', 'no address')
   }
+  const places = found.map(({ shard, replica }) => `${shard} ${replica.name}`)
+  const twice = found.find((_, at) => places.indexOf(places[at] ?? '') < at)
+  if (twice !== undefined)
+    throw new CannotRun(
+      `${twice.replica.address.url} has the shard and the replica of another address: name each server once, and give each macros of its own`,
+    )
   if (asked.length < first.servers)
     throw new CannotRun(
       `the cluster ${cluster} has ${first.servers} servers, and WEIR_CLICKHOUSE_URL names ${asked.length}: name each, as each has tables`,
