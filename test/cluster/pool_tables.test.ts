@@ -102,7 +102,8 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
         `${first} ${refused}`,
         'the servers of the cluster stay as they were: the cluster weir has 2 shards, and the servers',
       ]
-      const messages = () => lines.map(({ message }) => message)
+      // What a server said to a statement is told at most once a second.
+      const messages = () => lines.map(({ message }) => message).filter(line => !line.startsWith('cluster_'))
       expect(messages()).toEqual(said.map(text => expect.stringContaining(text)))
       await expect(tables.ensure('DPO3', schemaWith())).rejects.toMatchObject({
         name: 'Unavailable',
@@ -111,10 +112,7 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
       await Promise.all([servers[0]!.restart(), servers[1]!.restart()])
       await watch.look()
       expect(counts()).toEqual([2, 2])
-      expect(messages().slice(said.length)).toEqual([
-        expect.stringMatching(/^cluster_tables: http.* ECONNREFUSED/),
-        ...[first, second].map(name => `${name} answers again`),
-      ])
+      expect(messages().slice(said.length)).toEqual([first, second].map(name => `${name} answers again`))
       const pools = new Map([['DPO2', schemaWith(['more', 'DATE'])]])
       const swept = () =>
         expect.poll(
