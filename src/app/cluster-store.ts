@@ -16,6 +16,7 @@ import { PROPELLERS } from '../catalog/documents/model.ts'
 import { notesOfCatalog, type OpenedCatalog, openCatalogOf } from '../catalog/open-catalog.ts'
 import { TombstonePurge } from '../cluster/clickhouse/purge-tombstones.ts'
 import { syncedReplica } from '../cluster/clickhouse/synced-replicas.ts'
+import { VEHICLE_NOTE } from '../cluster/clickhouse/topology.ts'
 import { type Cluster, mustBeCurrent, openCluster } from '../cluster/cluster.ts'
 import { forgetDeleted } from '../cluster/forget-deleted.ts'
 import { ROOM_MS_MAX } from '../cluster/inserts.ts'
@@ -35,7 +36,7 @@ import { EngineClient } from '../query/duckdb/engine-client.ts'
 import { Unavailable } from '../util/errors.ts'
 import { MEMTABLE_BYTES_MAX } from '../util/limits.ts'
 import { kernelNote } from '../util/native.ts'
-import { inform } from '../util/say.ts'
+import { inform, warn } from '../util/say.ts'
 import { type ClusterSizes, clusterSizes } from './cluster-sizes.ts'
 import { watchCluster } from './cluster-store-metrics.ts'
 import { applicationName } from './server-metrics.ts'
@@ -223,6 +224,7 @@ function operationOf(node: Node, { config, kernel, http, onFatal }: ServerStart)
       watchCluster(metrics, cluster, sizes)
     },
     ready: () => {
+      if (!cluster.topology().features.hasTimes) warn(VEHICLE_NOTE)
       setTimeout(() => parser.warm(), PARSER_WARM_MS).unref()
     },
     quiet: async () => {},

@@ -10,7 +10,7 @@ import { ClickHouseError, type ClickHouseHttp } from '../../src/query/clickhouse
 import { schemaOf } from '../query/pool.ts'
 import { recordLog } from '../util/log-lines.ts'
 import { whyNoClickHouse } from './clickhouse.ts'
-import { type Clickhouse, isModern, noClickhouse, startClickhouse } from './clickhouse-servers.ts'
+import { type Clickhouse, noClickhouse, startClickhouse } from './clickhouse-servers.ts'
 import { oneServer } from './one-server.ts'
 import { standStill } from './stoppable-proxy.ts'
 import { noZookeeper, startZookeeper } from './zookeeper.ts'
@@ -97,7 +97,6 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
       const [first, second] = servers.map(({ httpPort }) => `the replica at 127.0.0.1:${httpPort}`)
       const refused = 'cannot be asked: ClickHouse did not answer: connect ECONNREFUSED'
       const said = [
-        ...(isModern ? [] : ['ClickHouse 18.16 is for tests of replication only: Weir needs 25.3 or newer']),
         `${second} ${refused}`,
         `${first} ${refused}`,
         'the servers of the cluster stay as they were: the cluster weir has 2 shards, and the servers',

@@ -14,6 +14,7 @@ type Version = readonly [major: number, minor: number]
 const OLDEST: Version = [25, 3]
 /** It may run tests of replication. */
 const VEHICLE: Version = [18, 16]
+export const VEHICLE_NOTE = `ClickHouse ${VEHICLE.join('.')} is for tests of replication only: Weir needs ${OLDEST.join('.')} or newer`
 const ANSWER_BYTES_MAX = 1_048_576
 /** A server that lives answers in milliseconds. */
 const ANSWER_MS_MAX = 3_000
@@ -75,10 +76,6 @@ export async function watchTopology(
   const silent = new Set<Server>()
   const first = await firstLook(servers, cluster)
   let { topology } = first
-  if (!topology.features.hasTimes)
-    warn(
-      `ClickHouse ${VEHICLE.join('.')} is for tests of replication only: Weir needs ${OLDEST.join('.')} or newer`,
-    )
   saySilent(servers, first.asked, silent)
   sayHalved(undefined, topology)
   let said = ''
