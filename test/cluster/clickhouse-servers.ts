@@ -5,9 +5,11 @@
  *   WEIR_TEST_CLICKHOUSE   the binary of a modern version, which runs as `<binary> server`
  */
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { freePort, temporaryFolder } from '../util/server.ts'
+import { temporaryFolder } from '../util/server.ts'
 import { type Restartable, restartable } from './restartable.ts'
 
 const MODERN = process.env['WEIR_TEST_CLICKHOUSE']
@@ -50,13 +52,33 @@ export async function startClickhouse(options: ClickhouseOptions): Promise<Click
   for (let shard = 1; shard <= shards; shard += 1)
     for (let replica = 1; replica <= replicas; replica += 1)
       ports.push({
-        http: Number(await freePort()),
-        tcp: Number(await freePort()),
-        interserver: Number(await freePort()),
+        http: await serverPort(),
+        tcp: await serverPort(),
+        interserver: await serverPort(),
         shard,
         replica,
       })
   return await Promise.all(ports.map(own => startServer(own, ports, options)))
+}
+
+/**
+ * A free port that no outgoing connection takes before the server listens on it: Linux gives these
+ * ports from 32768 on.
+ */
+async function serverPort(): Promise<number> {
+  for (let tries = 0; tries < 100; tries += 1) {
+    const port = 10_000 + Math.floor(22_000 * Math.random())
+    const holder = createServer().listen(port, '127.0.0.1')
+    try {
+      await once(holder, 'listening')
+    } catch {
+      continue // another server has it
+    }
+    holder.close()
+    await once(holder, 'close')
+    return port
+  }
+  throw new Error('no port is free')
 }
 
 async function startServer(
