@@ -104,6 +104,7 @@ export class KeeperClient {
   readonly #pending = new Map<number, Pending>()
   #socket: Socket | undefined
   #isConnected = false
+  #isStopping = false
   #isStopped = false
   #session = NO_SESSION
   /** As Keeper granted it. */
@@ -185,6 +186,7 @@ export class KeeperClient {
 
   /** Ends the session, so that its ephemeral nodes go at once. */
   async stop(): Promise<void> {
+    this.#isStopping = true
     if (this.#isConnected) await this.#send('closeSession', writer => writer).catch(() => undefined)
     this.#isStopped = true
     clearTimeout(this.#retry)
@@ -319,7 +321,7 @@ export class KeeperClient {
   #closed(socket: Socket): void {
     if (socket !== this.#socket || this.#isStopped) return
     const wasConnected = this.#isConnected
-    if (wasConnected) {
+    if (wasConnected && !this.#isStopping) {
       const { host, port } = this.#options.servers[this.#server]!
       warn(`the connection to Keeper at ${host}:${port} broke: nothing is taken or answered without it`)
       this.#isLost = true
