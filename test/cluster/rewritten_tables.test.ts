@@ -117,6 +117,20 @@ function attacks(start: () => Promise<{ topology: Topology; path: string | undef
       }
     })
 
+    test('a condition that is null for a row leaves it', async () => {
+      const { topology, path } = await start()
+      const tables = await JobTables.make(topology, uniqueId, path)
+      await tables.post([
+        { id: 'k0', n: 0, word: null },
+        { id: 'k1', n: 1, word: 'w' },
+        { id: 'k2', n: 2, word: 'other' },
+      ])
+      await tables.runToEnd(await tables.create({ kind: 'DELETE_RECORDS', filterSql: `word = 'w'` }))
+      for (const [key, { word }] of tables.model) if (word === 'w') tables.model.delete(key)
+      await tables.check('without the row of w')
+      expect(tables.model.size).toBe(2)
+    })
+
     test.each(['before', 'after'] as const)(
       'is changed once where each node is killed %s a statement',
       async when => {
