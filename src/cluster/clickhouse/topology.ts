@@ -18,8 +18,10 @@ export const VEHICLE_NOTE = `ClickHouse ${VEHICLE.join('.')} is for tests of rep
 const ANSWER_BYTES_MAX = 1_048_576
 /** A server that lives answers in milliseconds. */
 const ANSWER_MS_MAX = 3_000
-/** A server that returns is used again after so long, and one that went is left alone. */
+/** A server that went is left alone after so long. */
 const LOOK_MS = 10_000
+/** While a server does not answer, so that it is used again soon, or its shard halved. */
+const LOOK_SILENT_MS = 1_000
 /** A start waits so long for servers that do not answer, and asks them again after RETRY_MS. */
 const START_MS_MAX = 30_000
 const RETRY_MS = 500
@@ -65,8 +67,9 @@ export interface TopologyWatch {
 }
 
 /**
- * Asks the servers every LOOK_MS. The shards stay what they are: other ones would have rows where
- * nobody looks for them. Rejects as `readTopology` does, at the start alone.
+ * Asks the servers every LOOK_MS, and more often while one does not answer. The shards stay what
+ * they are: other ones would have rows where nobody looks for them. Rejects as `readTopology` does,
+ * at the start alone.
  */
 export async function watchTopology(
   addresses: readonly ClickHouseAddress[],
@@ -99,13 +102,17 @@ export async function watchTopology(
     }
   }
   let looking: Promise<void> | undefined
+  let lookedMs = monotonicMs()
   const look = () => {
+    lookedMs = monotonicMs()
     looking ??= read().finally(() => {
       looking = undefined
     })
     return looking
   }
-  const timer = setInterval(look, LOOK_MS)
+  const timer = setInterval(() => {
+    if (silent.size > 0 || monotonicMs() - lookedMs >= LOOK_MS) void look()
+  }, LOOK_SILENT_MS)
   return {
     get topology() {
       return topology
