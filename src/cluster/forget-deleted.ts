@@ -16,11 +16,11 @@ export async function forgetDeleted(
   tables: Pick<PoolTables, 'absent'>,
   catalog: Pick<FencedCatalog, 'change' | 'read'>,
 ): Promise<void> {
-  const deleted = [...catalog.read.tombstones.values()].slice(0, POOLS_MAX)
+  const deleted = [...catalog.read.tombstones.values()]
   if (deleted.length === 0) return
   try {
     const absent = new Set(await tables.absent(deleted.map(({ poolId }) => poolId)))
-    const gone = deleted.filter(({ poolId }) => absent.has(poolId))
+    const gone = deleted.filter(({ poolId }) => absent.has(poolId)).slice(0, POOLS_MAX)
     const removes = gone.map(({ number }) => keys.tombstone(number))
     await catalog.change(() => ({ puts: [], removes, result: null }))
   } catch (error) {
