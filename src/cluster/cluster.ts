@@ -78,7 +78,6 @@ export async function openCluster(options: ClusterOptions) {
     const insertOptions = (): InsertOptions => ({
       topology: topology(),
       quorum: quorumsOf(topology(), options.quorum),
-      settings: {},
     })
     const inserts = new Inserts({
       versions: rows => versions.take(rows),
@@ -155,7 +154,6 @@ function insertOf({ schema, ...task }: InsertTask, { topology, ...options }: Ins
   return { rows, topology: sent(topology), ...options }
 }
 
-/** The catalog, which names no pool or column before the tables have it. */
 interface StoreWithTables extends StoreClient {
   /**
    * Gives the tables the columns of a pool before a change of the catalog names them: that takes as
@@ -164,6 +162,7 @@ interface StoreWithTables extends StoreClient {
   addColumns(pool: Pool): Promise<void>
 }
 
+/** The catalog, which names no pool or column before the tables have it. */
 export function withTables(
   keeper: KeeperStore,
   tables: Pick<PoolTables, 'ensure' | 'addColumns'>,

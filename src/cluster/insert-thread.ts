@@ -18,7 +18,6 @@ interface Insert {
   readonly rows: RowsToInsert
   readonly topology: SentTopology
   readonly quorum: InsertOptions['quorum']
-  readonly settings: InsertOptions['settings']
 }
 
 export interface InsertCalls {
@@ -47,8 +46,8 @@ export function serveInserts(port: MessagePort): void {
   serve<InsertCalls>(
     port,
     {
-      async insert({ rows, topology, quorum, settings }) {
-        await insertRows(rows, { topology: connected(topology), quorum, settings })
+      async insert({ rows, topology, quorum }) {
+        await insertRows(rows, { topology: connected(topology), quorum })
       },
     },
     {

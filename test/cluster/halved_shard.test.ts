@@ -37,7 +37,7 @@ describe.skipIf(noCluster !== undefined)(`a shard of two replicas ${noCluster ??
           { batch, requests: Float64Array.of(0, 1_000_000, 1, 1), versions: BigInt64Array.of(0n) },
         ]
         const rows = { table: TABLE, kind: 'post' as const, schema: SCHEMA, entries }
-        await insertRows(rows, { topology, quorum: quorumsOf(topology, 0), settings: {} })
+        await insertRows(rows, { topology, quorum: quorumsOf(topology, 0) })
         stored += 1
       }
       await insert()

@@ -57,7 +57,7 @@ async function nodeOf(zookeeper: Zookeeper, topology: Topology) {
     insert: ({ kind, schema, entries }) =>
       insertRows(
         { table: TABLE, kind, schema: kind === 'delete' ? deleteSchema(schema) : schema, entries },
-        { topology, quorum: quorumsOf(topology, 0), settings: {} },
+        { topology, quorum: quorumsOf(topology, 0) },
       ),
     isCurrent: () => keeper.isAlive(),
     jobVersion: () => 0n,

@@ -166,7 +166,6 @@ export class JobTables {
     return {
       topology: { ...this.topology, shards },
       quorum: { by: 'sync', replicas: shards.map(() => 1) },
-      settings: {},
     }
   }
 

@@ -48,7 +48,7 @@ async function walk(topology: Topology, type: ColumnType, path: string | undefin
     rows.map((values, index) => ({ key: `${index}`, values })),
   )
   const entry = { batch, requests: Float64Array.of(0, 0, rows.length, 1), versions: BigInt64Array.of(1n) }
-  const options = { topology, quorum: { by: 'sync' as const, replicas: [1] }, settings: {} }
+  const options = { topology, quorum: { by: 'sync' as const, replicas: [1] } }
   await insertRows({ table, kind: 'post', schema, entries: [entry] }, options)
   const ranges = new KeyRanges(schema, topology.features)
   const ask = async (sql: string) => {

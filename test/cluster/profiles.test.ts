@@ -24,7 +24,7 @@ describe.skipIf(why !== undefined)(`an INSERT under a profile ${why ?? ''}`, () 
     for (let time = 0; time < 2; time += 1)
       await insertRows(
         { table: TABLE, kind: 'post', schema: SCHEMA, entries },
-        { topology, quorum: quorumsOf(topology, 0), settings: {} },
+        { topology, quorum: quorumsOf(topology, 0) },
       )
     expect(await server.query(`SELECT count() FROM ${TABLE} FORMAT TabSeparated`)).toBe('3\n')
   })

@@ -34,7 +34,7 @@ describe('the count of a range', () => {
   const job = { id: 'JOB1', poolId: 'DPO1', kind: 'DELETE_RECORDS', input: { set: [] }, beforeSequence: 9 }
   const planned = { where: undefined, values: [] as PlannedChanges['values'] } as PlannedChanges
   const topology = { shards: [], names: [], replicas: [], isHalved: [], features: { hasTimes: true } }
-  const options = { topology, quorum: { by: 'server' as const, replicas: [] }, settings: {} }
+  const options = { topology, quorum: { by: 'server' as const, replicas: [] } }
   const rewrite = new TableRewrite(job as unknown as RewriteJob, schema, planned, options, 'P1_X_SMALL')
   const never = new AbortController().signal
   const replicaOf = (body: string) =>

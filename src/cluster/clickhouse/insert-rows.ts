@@ -17,7 +17,7 @@ import { Unavailable } from '../../util/errors.ts'
 import { INSERT_MS_MAX } from '../../util/limits.ts'
 import { quoteClickHouseName } from '../../util/sql.ts'
 import { type BlockEntry, nativeBlocks } from './native-block.ts'
-import { DELETED } from './table.ts'
+import { DELETED, syncReplica } from './table.ts'
 import type { Replica, Topology } from './topology.ts'
 
 /** Waits between tries: a replica that became read-only is one again when its session is. */
@@ -37,8 +37,6 @@ interface Quorum {
 export interface InsertOptions {
   readonly topology: Topology
   readonly quorum: Quorum
-  /** Settings of each INSERT, such as those of durability. */
-  readonly settings: Readonly<Record<string, string>>
   /** Shards that have their rows already. */
   readonly without?: ReadonlySet<number>
 }
@@ -103,7 +101,7 @@ async function insertBlock(
   block: Buffer,
   shard: number,
   replicas: readonly Replica[],
-  { quorum, settings }: InsertOptions,
+  { quorum }: InsertOptions,
   { table, notAfterNs }: RowsToInsert,
 ): Promise<void> {
   const endMs = monotonicMs() + INSERT_MS_MAX
@@ -114,7 +112,7 @@ async function insertBlock(
     if (notAfterNs !== undefined && process.hrtime.bigint() > notAfterNs)
       throw refused(new Error('they waited for too long'))
     try {
-      const parameters = { ...settings, ...quorumSettings(quorum, shard, replicas), query: sql }
+      const parameters = { ...quorumSettings(quorum, shard, replicas), query: sql }
       await replica.http.execute(block, parameters, signal)
       if (quorum.by === 'sync') await syncOthers(table, replica, replicas, signal)
       return
@@ -159,7 +157,7 @@ export async function syncOthers(
 ): Promise<void> {
   const others = replicas.filter(replica => replica !== first)
   await Promise.all(
-    others.map(({ http }) => http.execute(`SYSTEM SYNC REPLICA ${quoteClickHouseName(table)}`, {}, signal)),
+    others.map(({ http }) => http.execute(syncReplica(table, { hasTimes: false }), {}, signal)),
   )
 }
 

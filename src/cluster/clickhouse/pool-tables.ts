@@ -25,6 +25,7 @@ import {
   isNullable,
   otherDurability,
   type ServerFeatures,
+  syncReplica,
   tableType,
 } from './table.ts'
 import type { Replica, Topology } from './topology.ts'
@@ -158,9 +159,8 @@ export class PoolTables {
           addOnShard([replica], table, schema, features),
         )
     }
-    for (const [table = ''] of features.hasTimes
-      ? await rowsOf(replica, otherDurability(this.#isDurable))
-      : [])
+    const others = features.hasTimes ? await rowsOf(replica, otherDurability(this.#isDurable)) : []
+    for (const [table = ''] of others)
       if (pools.has(table))
         await attempt(`gave the table ${table} the durability of this node`, () =>
           alter(replica, table, [changeDurability(this.#isDurable)], features),
@@ -178,16 +178,14 @@ export class PoolTables {
   async #hasRows(
     replica: Replica,
     table: string,
-    { hasTimes }: ServerFeatures,
+    features: ServerFeatures,
     lines: string[],
   ): Promise<boolean> {
     const keeps = `${replica.address.url}: keeps the table ${table}`
     if (this.#told.has(keeps)) return true
-    const name = quoteClickHouseName(table)
     // Others may have rows that this one has not fetched.
-    if (this.#path !== undefined)
-      await run(replica, `SYSTEM SYNC REPLICA ${name}${hasTimes ? ' LIGHTWEIGHT' : ''}`)
-    const [[count] = []] = await rowsOf(replica, `SELECT count() FROM ${name}`)
+    if (this.#path !== undefined) await run(replica, syncReplica(table, features))
+    const [[count] = []] = await rowsOf(replica, `SELECT count() FROM ${quoteClickHouseName(table)}`)
     if (Number(count) === 0) return false
     this.#told.add(keeps)
     lines.push(`${keeps}: it has rows, and this catalog never had its pool. Restore a newer one, or drop it`)

@@ -115,7 +115,7 @@ export class TableRewrite {
 
   /** Changes the rows of a range. Resolves when a quorum of the shard has them. */
   async change(replica: Replica, shard: number, range: KeyRange, stopping: AbortSignal): Promise<void> {
-    const { topology, quorum, settings } = this.#options
+    const { topology, quorum } = this.#options
     const key = sortedBy(this.#schema)
     const all = [RECEIVED_AT, PAYLOAD, ...this.#schema.columns.map(({ name }) => name)]
     const isDelete = this.#job.kind === 'DELETE_RECORDS'
@@ -128,7 +128,7 @@ export class TableRewrite {
     const select = [...values, `toUInt64(${this.#version})`, `toUInt8(${isDelete ? 1 : 0})`].join(', ')
     const sql = `INSERT INTO ${this.#name} (${columns}) SELECT ${select} FROM ${this.#name} FINAL WHERE ${this.#condition(range)}`
     const live = must(topology.shards[shard], 'a shard')
-    await this.#execute(replica, sql, { ...settings, ...quorumSettings(quorum, shard, live) }, stopping)
+    await this.#execute(replica, sql, quorumSettings(quorum, shard, live), stopping)
     if (quorum.by !== 'sync') return
     const late = this.#late(stopping)
     const others = syncOthers(this.#table, replica, live, late)

@@ -14,8 +14,9 @@ import { WHOLE } from '../../query/clickhouse/engine.ts'
 import { ClickHouseError, unavailable } from '../../query/clickhouse/http.ts'
 import { must } from '../../util/assert.ts'
 import { Unavailable } from '../../util/errors.ts'
-import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
+import { quoteClickHouseText } from '../../util/sql.ts'
 import { readRows } from './statements.ts'
+import { syncReplica } from './table.ts'
 import type { Replica, Topology } from './topology.ts'
 
 /** A replica that lives answers in milliseconds. */
@@ -53,8 +54,6 @@ export async function syncedReplica(
   const replicas = must(shards[shard], 'a shard')
   const count = must(counts[shard], 'a count')
   const first = turn % replicas.length // others take theirs meanwhile
-  // Merges need not be waited for.
-  const how = features.hasTimes ? ' LIGHTWEIGHT' : ''
   const reasons: string[] = []
   const known = count > 2 ? await knownLogs(tables, replicas, count, reasons, gone) : undefined
   const inTurn = known?.size === 0 ? [] : [...replicas.slice(first), ...replicas.slice(0, first)]
@@ -63,11 +62,9 @@ export async function syncedReplica(
     try {
       const signal = gone === undefined ? late : AbortSignal.any([late, gone])
       const sync = async () => {
-        const synced = tables.map(table => {
-          const sql = `SYSTEM SYNC REPLICA ${quoteClickHouseName(table)}${how}`
-          return replica.http.execute(sql, SYNC_SETTINGS, signal)
-        })
-        await Promise.all(synced)
+        const one = (table: string) =>
+          replica.http.execute(syncReplica(table, features), SYNC_SETTINGS, signal)
+        await Promise.all(tables.map(one))
       }
       await sync()
       if (known === undefined || hasTaken(known.get(replica), known)) return replica

@@ -48,6 +48,7 @@ export interface ServerFeatures {
 
 /** A part is on disk when its INSERT is answered: rows outlive a power cut of all replicas. */
 const DURABLE = ['fsync_after_insert', 'fsync_part_directory']
+const DURABLE_VALUES = DURABLE.map(name => `${name} = 1`).join(', ')
 
 const INTEGERS: Partial<Record<ColumnType, string>> = { BOOLEAN: 'UInt8', DATE: 'Int32', TIMESTAMP: 'Int64' }
 
@@ -105,10 +106,13 @@ export function createTable(
   ]
   const engine = `${path === undefined ? '' : 'Replicated'}${family}(${parameters.join(', ')})`
   const order = sortedBy(schema).map(quoteClickHouseName).join(', ')
-  return `CREATE TABLE IF NOT EXISTS ${quoteClickHouseName(name)} (${[...columns, ...index].join(', ')}) ENGINE = ${engine} ORDER BY (${order})${isDurable && features.hasTimes ? ` SETTINGS ${VALUES}` : ''}`
+  return `CREATE TABLE IF NOT EXISTS ${quoteClickHouseName(name)} (${[...columns, ...index].join(', ')}) ENGINE = ${engine} ORDER BY (${order})${isDurable && features.hasTimes ? ` SETTINGS ${DURABLE_VALUES}` : ''}`
 }
 
-const VALUES = DURABLE.map(name => `${name} = 1`).join(', ')
+/** Makes a replica fetch what the log of its table has. Merges need not be waited for. */
+export function syncReplica(table: string, { hasTimes }: ServerFeatures): string {
+  return `SYSTEM SYNC REPLICA ${quoteClickHouseName(table)}${hasTimes ? ' LIGHTWEIGHT' : ''}`
+}
 
 /** Tables that were made with the other durability. They are settings of each replica. */
 export function otherDurability(isDurable: boolean): string {
@@ -117,5 +121,5 @@ export function otherDurability(isDurable: boolean): string {
 
 /** What ALTER TABLE does to give a table the durability. */
 export function changeDurability(isDurable: boolean): string {
-  return isDurable ? `MODIFY SETTING ${VALUES}` : `RESET SETTING ${DURABLE.join(', ')}`
+  return isDurable ? `MODIFY SETTING ${DURABLE_VALUES}` : `RESET SETTING ${DURABLE.join(', ')}`
 }

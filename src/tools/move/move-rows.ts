@@ -118,7 +118,7 @@ async function insert(
   for (const endMs = monotonicMs() + INSERT_MS_MAX; ; )
     try {
       const now = topology()
-      const options = { topology: now, quorum: quorumsOf(now, quorum), settings: {}, without }
+      const options = { topology: now, quorum: quorumsOf(now, quorum), without }
       await insertRows({ table, kind: 'post', schema, entries }, options)
       break
     } catch (error) {
