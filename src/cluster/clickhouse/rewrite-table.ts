@@ -164,7 +164,7 @@ export class TableRewrite {
     const what = isDelete
       ? 'DELETE'
       : `UPDATE ${[...set, `${VERSION} = toUInt64(${this.#version})`].join(', ')}`
-    // 18.16 deletes rows for which the condition is null.
+    // ClickHouse 18.16 deletes rows for which the condition is null.
     const where = `ifNull(${this.#condition({ after: null, to: null })} AND (${this.#mark} != ''), 0)`
     await this.#execute(replica, `ALTER TABLE ${this.#name} ${what} WHERE ${where}`, {}, stopping)
   }

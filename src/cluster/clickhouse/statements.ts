@@ -34,7 +34,7 @@ export function readRows(body: Buffer): readonly (readonly string[])[] {
     const { data, exception } = JSON.parse(body.toString()) as Record<string, unknown>
     if (Array.isArray(data) && exception === undefined) return data
   } catch {
-    // Below.
+    // It is no JSON, and refused below.
   }
   throw new Unavailable('cluster_unreachable', 'the answer of ClickHouse was cut off')
 }
