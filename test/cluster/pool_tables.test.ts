@@ -79,7 +79,7 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
     })
 
     test('a server that returns gets what it missed, and loses what was dropped', async () => {
-      // The servers are asked when the test says so: a kill in the middle of a look reads otherwise.
+      // The test says when the servers are asked: a kill in the middle of a look reads otherwise.
       vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
       onTestFinished(() => void vi.useRealTimers())
       const lines = recordLog()
