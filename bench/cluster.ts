@@ -1,17 +1,18 @@
 /**
- * A cluster of two shards of two replicas with one node of Weir, all on this machine, beside the
- * same servers alone:
+ * A shard of three replicas of ClickHouse 26.9 with one node of Weir, all on this machine, beside
+ * the same servers alone:
  *
  *   Weir         requests of 500 events to a webhook
- *   ClickHouse   the same events with their text as JSONEachRow, half of the requests to each
- *                shard, each followed by SYNC of the other replica, as Weir does on 18.16
+ *   ClickHouse   the same events with their text as JSONEachRow, with the same quorum and syncs, a
+ *                third of the requests to each replica
  *   pools        each posts one event after the other's answer: acks, and where 429 begins
  *
  * CPU is that of all processes of a kind over the run, with what they take when idle: nodes,
  * servers, Keeper.
  */
+import { DURABLE_VALUES } from '../src/cluster/clickhouse/table.ts'
 import { endAll } from '../test/cluster/at-end.ts'
-import { noCluster, startCluster, type TestCluster } from '../test/cluster/nodes.ts'
+import { noModernServers, startCluster, type TestCluster } from '../test/cluster/nodes.ts'
 import { send, type TestServer } from '../test/util/server.ts'
 import { BATCH_EVENTS } from './events.ts'
 import { generate } from './generator.ts'
@@ -35,8 +36,8 @@ interface Settings {
 }
 
 export async function benchCluster(given: ClusterOptions): Promise<boolean> {
-  if (noCluster !== undefined) {
-    print(`NOT MEASURED: ${noCluster}`)
+  if (noModernServers !== undefined) {
+    print(`NOT MEASURED: ${noModernServers}`)
     return false
   }
   const settings = {
@@ -46,7 +47,7 @@ export async function benchCluster(given: ClusterOptions): Promise<boolean> {
     pools: numberOf('pools', given.pools, 400),
   }
   try {
-    const cluster = await startCluster()
+    const cluster = await startCluster({ shards: 1, replicas: 3 })
     const node = await cluster.node()
     await idle(cluster, node, settings)
     await comparePaths(cluster, node, settings)
@@ -87,9 +88,7 @@ async function comparePaths(cluster: TestCluster, node: TestServer, settings: Se
   const ratios: number[] = []
   for (let pair = 0; pair < settings.pairs; pair += 1) {
     const weir = await measured('Weir', cluster, node, () => ingest(pool.url, pair, settings))
-    const alone = await measured('ClickHouse', cluster, node, () =>
-      insertAlone(cluster, urls, pair, settings),
-    )
+    const alone = await measured('ClickHouse', cluster, node, () => insertAlone(urls, pair, settings))
     ratios.push(weir / alone)
   }
   print(
@@ -140,21 +139,20 @@ async function ingest(url: string, pair: number, { seconds, connections }: Setti
   }
 }
 
-/** The same columns and the text, in tables that are replicated as Weir's are. */
+/** The same columns and the text, in tables that are replicated and synced as Weir's are. */
 async function peerTables({ servers }: TestCluster): Promise<readonly string[]> {
   for (const server of servers)
     await server.query(
       `CREATE TABLE alone (id String, time String, tenant String, type String, amount Float64, quantity Int64, payload String)
-       ENGINE = ReplicatedReplacingMergeTree('/alone/{shard}', '{replica}') ORDER BY (time, id)`,
+       ENGINE = ReplicatedReplacingMergeTree('/alone', '{replica}') ORDER BY (time, id)
+       SETTINGS ${DURABLE_VALUES}`,
     )
   const insert = encodeURIComponent('INSERT INTO alone FORMAT JSONEachRow')
-  return servers.map(
-    ({ httpPort }) => `http://127.0.0.1:${httpPort}/?query=${insert}&input_format_skip_unknown_fields=1`,
-  )
+  const settings = 'input_format_skip_unknown_fields=1&insert_quorum=2&insert_quorum_parallel=1'
+  return servers.map(({ httpPort }) => `http://127.0.0.1:${httpPort}/?query=${insert}&${settings}`)
 }
 
 async function insertAlone(
-  { servers }: TestCluster,
   urls: readonly string[],
   pair: number,
   { seconds, connections }: Settings,
@@ -165,16 +163,14 @@ async function insertAlone(
   const times: number[] = []
   await Promise.all(
     Array.from({ length: connections }, async (_, connection) => {
-      // Half to each shard. The other replica of the shard is synced.
-      const first = (connection % 2) * 2
+      const url = urls[connection % urls.length]!
       const body = new Body(text, 1_000 * (1 + pair) + connection, '')
       for (let request = 1; performance.now() < endMs; request += 1) {
         body.set(request, Date.now())
         const sentMs = performance.now()
-        const answer = await fetch(urls[first]!, { method: 'POST', body: new Uint8Array(body.bytes) })
+        const answer = await fetch(url, { method: 'POST', body: new Uint8Array(body.bytes) })
         const said = await answer.text()
         if (!answer.ok) throw new Error(said)
-        await servers[first + 1]!.query('SYSTEM SYNC REPLICA alone')
         times.push(performance.now() - sentMs)
       }
     }),

@@ -229,8 +229,12 @@ process.stdout.write(
 startKeeper(clickHouse)
 await Promise.all(SERVERS.map(server => startServer(server, clickHouse)))
 if (clickHouse.major < 20) {
-  const { startModernProxy } = await import(join(ROOT, 'dist/test/cluster/modern-proxy.js'))
-  await Promise.all(SERVERS.map(({ http, proxy }) => startModernProxy(http, proxy)))
+  const { startProxy18 } = await import(join(ROOT, 'dist/test/cluster/clickhouse18.js'))
+  const known = { types: new Map() }
+  for (const { n, shard, http, proxy } of SERVERS) {
+    const others = SERVERS.filter(other => other.shard === shard && other.n !== n)
+    await startProxy18({ port: http, others: others.map(other => other.http), known }, proxy)
+  }
 }
 const made = secrets()
 process.stdout.write('starting two nodes of Weir …\n')

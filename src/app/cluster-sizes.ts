@@ -54,14 +54,13 @@ export function clusterSizes(cluster: Pick<Cluster, 'topology'>) {
 }
 
 async function readSizes({ topology }: Pick<Cluster, 'topology'>): Promise<Sizes> {
-  const { shards, features } = topology()
+  const { shards } = topology()
   const pools = new Map<string, Size>()
   const sums = { parts: 0, bytes: 0, diskBytes: 0, diskFreeBytes: 0, delaySeconds: 0 }
   await Promise.all(
     shards.map(async replicas => {
       const [[parts, disks], delays] = await Promise.all([
-        // Earlier versions do not tell of their disks.
-        firstOf(replicas, each => Promise.all([ask(each, PARTS), features.hasTimes ? ask(each, DISKS) : []])),
+        firstOf(replicas, each => Promise.all([ask(each, PARTS), ask(each, DISKS)])),
         Promise.allSettled(replicas.map(each => ask(each, DELAY))),
       ])
       for (const [table = '', count, rows, bytes] of parts) {

@@ -7,7 +7,7 @@ import type { ClusterSizes } from './cluster-sizes.ts'
 /** Registers them. */
 export function watchCluster(
   { gauge }: Pick<Metrics, 'gauge'>,
-  { keeper, topology }: Pick<Cluster, 'keeper' | 'topology'>,
+  { keeper, topology, writableShards }: Pick<Cluster, 'keeper' | 'topology' | 'writableShards'>,
   sizes: Pick<ClusterSizes, 'read'>,
 ): void {
   let isSaid = false
@@ -40,6 +40,11 @@ export function watchCluster(
     'weir_cluster_shards_halved',
     'shards of two replicas of which Keeper hears one, which is the quorum unless WEIR_CLICKHOUSE_QUORUM says otherwise',
     () => topology().isHalved.filter(is => is).length,
+  )
+  gauge(
+    'weir_cluster_shards_writable',
+    'shards of which enough replicas answer and have Keeper to take rows; /readyz is 503 where none is',
+    writableShards,
   )
   gauge(
     'weir_cluster_parts',

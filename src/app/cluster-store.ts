@@ -16,7 +16,6 @@ import { PROPELLERS } from '../catalog/documents/model.ts'
 import { notesOfCatalog, type OpenedCatalog, openCatalogOf } from '../catalog/open-catalog.ts'
 import { TombstonePurge } from '../cluster/clickhouse/purge-tombstones.ts'
 import { syncedReplica } from '../cluster/clickhouse/synced-replicas.ts'
-import { VEHICLE_NOTE } from '../cluster/clickhouse/topology.ts'
 import { type Cluster, mustBeCurrent, openCluster } from '../cluster/cluster.ts'
 import { forgetDeleted } from '../cluster/forget-deleted.ts'
 import { ROOM_MS_MAX } from '../cluster/inserts.ts'
@@ -36,7 +35,7 @@ import { EngineClient } from '../query/duckdb/engine-client.ts'
 import { Unavailable } from '../util/errors.ts'
 import { MEMTABLE_BYTES_MAX } from '../util/limits.ts'
 import { kernelNote } from '../util/native.ts'
-import { inform, warn } from '../util/say.ts'
+import { inform } from '../util/say.ts'
 import { type ClusterSizes, clusterSizes } from './cluster-sizes.ts'
 import { watchCluster } from './cluster-store-metrics.ts'
 import { applicationName } from './server-metrics.ts'
@@ -195,7 +194,10 @@ function operationOf(node: Node, { config, kernel, http, onFatal }: ServerStart)
     ],
     health: () => {
       const why = keeper.refusal()
-      return why === undefined ? { ready: true } : refusing('keeper_lost', why)
+      if (why !== undefined) return refusing('keeper_lost', why)
+      // Questions may have answers, and rows are tried: ingest itself refuses nothing for it.
+      if (cluster.writableShards() > 0) return { ready: true }
+      return { ready: false, why: 'no shard has enough replicas that answer and have Keeper to take rows' }
     },
     refusal: () => {
       const why = keeper.refusal()
@@ -224,7 +226,6 @@ function operationOf(node: Node, { config, kernel, http, onFatal }: ServerStart)
       watchCluster(metrics, cluster, sizes)
     },
     ready: () => {
-      if (!cluster.topology().features.hasTimes) warn(VEHICLE_NOTE)
       setTimeout(() => parser.warm(), PARSER_WARM_MS).unref()
     },
     quiet: async () => {},

@@ -20,9 +20,10 @@ import { must } from '../util/assert.ts'
 import { ReceivedClocks } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
 import { startThread } from '../util/thread-kit.ts'
-import { type InsertOptions, quorumsOf } from './clickhouse/insert-rows.ts'
-import { checkNoRows, PoolTables } from './clickhouse/pool-tables.ts'
+import { type InsertOptions, quorumsOf, type RowsToInsert } from './clickhouse/insert-rows.ts'
+import { checkNoRows, PoolTables, tablesPath } from './clickhouse/pool-tables.ts'
 import { type QueriedPool, queryPlace } from './clickhouse/query-place.ts'
+import { insertProven } from './clickhouse/stored-rows.ts'
 import { takenNames } from './clickhouse/table.ts'
 import { type Topology, watchTopology } from './clickhouse/topology.ts'
 import { type InsertCalls, sent } from './insert-thread.ts'
@@ -79,9 +80,15 @@ export async function openCluster(options: ClusterOptions) {
       topology: topology(),
       quorum: quorumsOf(topology(), options.quorum),
     })
+    const keptTables = { keeper: keeper.keeper, path: tablesPath(root) }
     const inserts = new Inserts({
       versions: rows => versions.take(rows),
-      insert: task => thread.call('insert', insertOf(task, insertOptions())),
+      insert: task => {
+        const rows = rowsOf(task)
+        const insert = ({ topology, ...more }: InsertOptions) =>
+          thread.call('insert', { rows, topology: sent(topology), ...more })
+        return insertProven(rows, insertOptions, keptTables, insert)
+      },
       isCurrent: () => keeper.isCurrent(),
       jobVersion: table => jobs.of(table),
       onDone: options.onDone,
@@ -90,6 +97,8 @@ export async function openCluster(options: ClusterOptions) {
     return {
       keeper,
       topology,
+      /** How many shards can take rows, as the servers were last seen. */
+      writableShards: () => watch.writable,
       tables,
       versions,
       inserts,
@@ -133,7 +142,7 @@ export function tablesOf(
   { root, isDurable }: Pick<ClusterOptions, 'root' | 'isDurable'>,
   topology: () => Topology,
 ): PoolTables {
-  return new PoolTables(topology, `${root}/tables`, isDurable)
+  return new PoolTables(topology, tablesPath(root), isDurable)
 }
 
 function describe({ shards, replicas }: Topology): string {
@@ -149,9 +158,8 @@ export function mustBeCurrent(keeper: KeeperStore): void {
   if (why !== undefined) throw new Unavailable('keeper_lost', why)
 }
 
-function insertOf({ schema, ...task }: InsertTask, { topology, ...options }: InsertOptions) {
-  const rows = { ...task, schema: task.kind === 'delete' ? deleteSchema(schema) : schema }
-  return { rows, topology: sent(topology), ...options }
+function rowsOf({ schema, ...task }: InsertTask): RowsToInsert {
+  return { ...task, schema: task.kind === 'delete' ? deleteSchema(schema) : schema }
 }
 
 interface StoreWithTables extends StoreClient {

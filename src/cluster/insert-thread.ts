@@ -6,7 +6,7 @@
 import type { MessagePort } from 'node:worker_threads'
 import { type ClickHouseAddress, ClickHouseHttp } from '../query/clickhouse/http.ts'
 import { serve } from '../util/thread-server.ts'
-import { type InsertOptions, insertRows, type RowsToInsert } from './clickhouse/insert-rows.ts'
+import { type InsertOptions, insertRows, type RowsToInsert, type Unproven } from './clickhouse/insert-rows.ts'
 import type { Replica, Topology } from './clickhouse/topology.ts'
 
 /** A topology without its connections, which belong to a thread. */
@@ -14,15 +14,14 @@ export interface SentTopology extends Omit<Topology, 'shards'> {
   readonly shards: readonly (readonly Omit<Replica, 'http'>[])[]
 }
 
-interface Insert {
+interface Insert extends Omit<InsertOptions, 'topology'> {
   readonly rows: RowsToInsert
   readonly topology: SentTopology
-  readonly quorum: InsertOptions['quorum']
 }
 
 export interface InsertCalls {
   /** As insertRows. */
-  insert(insert: Insert): void
+  insert(insert: Insert): readonly Unproven[]
 }
 
 export function sent({ shards, ...rest }: Topology): SentTopology {
@@ -46,8 +45,8 @@ export function serveInserts(port: MessagePort): void {
   serve<InsertCalls>(
     port,
     {
-      async insert({ rows, topology, quorum }) {
-        await insertRows(rows, { topology: connected(topology), quorum })
+      async insert({ rows, topology, ...options }) {
+        return await insertRows(rows, { ...options, topology: connected(topology) })
       },
     },
     {

@@ -16,7 +16,7 @@ import { must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
 import { INSERT_SENT_MS_MAX, MEMTABLE_BYTES_MAX } from '../util/limits.ts'
-import type { BlockEntry } from './clickhouse/native-block.ts'
+import { type BlockEntry, REQUEST_WORDS } from './clickhouse/native-block.ts'
 
 /** INSERTs under way: a server of two cores makes no more parts a second with more of them. */
 const INSERTS_MAX = 16
@@ -30,7 +30,6 @@ export const ROOM_MS_MAX = 1_000
 /** Rows of one INSERT, and bytes of its batches. One part of a MergeTree has about so many. */
 const INSERT_ROWS_MAX = 500_000
 const INSERT_BYTES_MAX = MEMTABLE_BYTES_MAX / 16
-const REQUEST_WORDS = 4
 
 /** Rows of one pool, kind and schema. */
 export interface InsertTask {

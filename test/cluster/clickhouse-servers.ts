@@ -1,19 +1,20 @@
 /**
  * ClickHouse servers on loopback, for tests of replication. Those of Debian's package (18.16) are a
- * vehicle of tests, not a version that Weir supports.
+ * vehicle of tests, not a version that Weir supports: clickhouse18.ts is before each.
  *
  *   WEIR_TEST_CLICKHOUSE   the binary of a modern version, which runs as `<binary> server`
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { temporaryFolder } from '../util/server.ts'
+import { atEnd } from './at-end.ts'
+import { type Known, startProxy18 } from './clickhouse18.ts'
 import { type Restartable, restartable } from './restartable.ts'
 
 const MODERN = process.env['WEIR_TEST_CLICKHOUSE']
-/** True where Weir can ask the servers without a proxy. */
 export const isModern = MODERN !== undefined
 const BINARY = MODERN ?? '/usr/sbin/clickhouse-server'
 const TAG = isModern ? 'clickhouse' : 'yandex'
@@ -28,6 +29,10 @@ export interface Clickhouse extends Restartable {
   readonly tcpPort: number
   /** The answer to a statement, as text. Rejects with what the server says. */
   query(sql: string, body?: Uint8Array): Promise<string>
+  /** Kills it, and takes its disk away. */
+  empty(): Promise<void>
+  /** Names the first replicas alone in `remote_servers`. The next start knows it. */
+  nameReplicas(count: number): void
 }
 
 export interface ClickhouseOptions {
@@ -35,30 +40,42 @@ export interface ClickhouseOptions {
   /** A list of replicas for each shard. */
   readonly shards: number
   readonly replicas: number
+  /**
+   * Where a server finds Keeper, or others find it to fetch its parts: another port than this one,
+   * behind which this one is. Servers of 18.16 cannot say that they are found elsewhere.
+   */
+  linkTo?(port: number, what: 'keeper' | 'interserver', server: number): Promise<number>
 }
 
 interface Ports {
   readonly http: number
   readonly tcp: number
   readonly interserver: number
+  readonly advertised: number
+  readonly keeper: number
   readonly shard: number
   readonly replica: number
 }
 
 /** Starts shards × replicas servers, which know each other as the cluster `weir`. */
 export async function startClickhouse(options: ClickhouseOptions): Promise<Clickhouse[]> {
-  const { shards, replicas } = options
+  const { shards, replicas, zookeeperPort, linkTo = async port => port } = options
   const ports: Ports[] = []
   for (let shard = 1; shard <= shards; shard += 1)
-    for (let replica = 1; replica <= replicas; replica += 1)
+    for (let replica = 1; replica <= replicas; replica += 1) {
+      const interserver = await serverPort()
       ports.push({
         http: await serverPort(),
         tcp: await serverPort(),
-        interserver: await serverPort(),
+        interserver,
+        advertised: await linkTo(interserver, 'interserver', ports.length),
+        keeper: await linkTo(zookeeperPort, 'keeper', ports.length),
         shard,
         replica,
       })
-  return await Promise.all(ports.map(own => startServer(own, ports, options)))
+    }
+  const known = { types: new Map() }
+  return await Promise.all(ports.map(own => startServer(own, ports, known)))
 }
 
 /**
@@ -81,16 +98,17 @@ async function serverPort(): Promise<number> {
   throw new Error('no port is free')
 }
 
-async function startServer(
-  own: Ports,
-  all: readonly Ports[],
-  options: ClickhouseOptions,
-): Promise<Clickhouse> {
+async function startServer(own: Ports, all: readonly Ports[], known: Known): Promise<Clickhouse> {
   const folder = temporaryFolder('weir-clickhouse-')
-  for (const name of ['data', 'tmp', 'format_schemas']) mkdirSync(join(folder, name))
-  writeFileSync(join(folder, 'config.xml'), configOf(folder, own, all, options))
+  for (const name of FOLDERS) mkdirSync(join(folder, name))
+  const nameReplicas = (count: number) => {
+    const named = all.filter(({ replica }) => replica <= count)
+    writeFileSync(join(folder, 'config.xml'), configOf(folder, own, named))
+  }
+  nameReplicas(all.length)
   writeFileSync(join(folder, 'users.xml'), USERS)
-  const url = `http://127.0.0.1:${own.http}/`
+  const httpPort = isModern ? own.http : await proxyOf(own, all, known)
+  const url = `http://127.0.0.1:${httpPort}/`
   const query = async (sql: string, body?: Uint8Array): Promise<string> => {
     const answer = await fetch(body === undefined ? url : `${url}?query=${encodeURIComponent(sql)}`, {
       method: 'POST',
@@ -102,8 +120,9 @@ async function startServer(
   }
   const args = [...(isModern ? ['server'] : []), `--config-file=${join(folder, 'config.xml')}`]
   const run = () => spawn(BINARY, args, { stdio: 'ignore', cwd: folder })
+  // Under load and faults a server of 40 tables was seen to take a minute.
   const answers = async () => {
-    for (const endMs = Date.now() + 60_000; ; )
+    for (const endMs = Date.now() + 180_000; ; )
       try {
         await query('SELECT 1')
         return
@@ -114,9 +133,24 @@ async function startServer(
   }
   const server = restartable(run, answers)
   await answers()
-  return Object.assign(server, { httpPort: own.http, tcpPort: own.tcp, query })
+  const empty = async () => {
+    await server.kill()
+    for (const name of FOLDERS) {
+      rmSync(join(folder, name), { recursive: true })
+      mkdirSync(join(folder, name))
+    }
+  }
+  return Object.assign(server, { httpPort, tcpPort: own.tcp, query, empty, nameReplicas })
 }
 
+async function proxyOf(own: Ports, all: readonly Ports[], known: Known): Promise<number> {
+  const others = all.filter(({ shard, replica }) => shard === own.shard && replica !== own.replica)
+  const proxy = await startProxy18({ port: own.http, others: others.map(({ http }) => http), known })
+  atEnd(() => proxy.close())
+  return proxy.port
+}
+
+const FOLDERS = ['data', 'tmp', 'format_schemas']
 const USERS = `<${TAG}>
   <profiles><default><insert_quorum_timeout>5000</insert_quorum_timeout></default></profiles>
   <users><default><password></password><networks><ip>127.0.0.1</ip></networks>
@@ -124,12 +158,7 @@ const USERS = `<${TAG}>
   <quotas><default></default></quotas>
 </${TAG}>`
 
-function configOf(
-  folder: string,
-  own: Ports,
-  all: readonly Ports[],
-  { zookeeperPort }: ClickhouseOptions,
-): string {
+function configOf(folder: string, own: Ports, all: readonly Ports[]): string {
   const shardXml = (shard: number) =>
     `<shard><internal_replication>true</internal_replication>${all
       .filter(ports => ports.shard === shard)
@@ -140,6 +169,7 @@ function configOf(
   <logger><level>warning</level><log>${folder}/log</log><errorlog>${folder}/errors</errorlog></logger>
   <http_port>${own.http}</http_port><tcp_port>${own.tcp}</tcp_port>
   <interserver_http_port>${own.interserver}</interserver_http_port>
+  <interserver_advertised_port>${own.advertised}</interserver_advertised_port>
   <interserver_http_host>127.0.0.1</interserver_http_host>
   <listen_host>127.0.0.1</listen_host>
   <path>${folder}/data/</path><tmp_path>${folder}/tmp/</tmp_path>
@@ -147,7 +177,7 @@ function configOf(
   <mark_cache_size>67108864</mark_cache_size><uncompressed_cache_size>0</uncompressed_cache_size>
   <users_config>users.xml</users_config><default_profile>default</default_profile>
   <default_database>default</default_database><timezone>UTC</timezone>
-  <zookeeper><node><host>127.0.0.1</host><port>${zookeeperPort}</port></node>
+  <zookeeper><node><host>127.0.0.1</host><port>${own.keeper}</port></node>
     <session_timeout_ms>6000</session_timeout_ms></zookeeper>
   <macros><shard>${own.shard}</shard><replica>r${own.replica}</replica></macros>
   <remote_servers><weir>${shards.map(shardXml).join('')}</weir></remote_servers>

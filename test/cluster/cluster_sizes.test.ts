@@ -48,7 +48,6 @@ async function clusterOf(shards: readonly (readonly Says[])[]) {
     names: shards.map(String),
     replicas: shards.map(({ length }) => length),
     isHalved: shards.map(() => false),
-    features: { hasTimes: true },
   }
   const cluster = { topology: () => topology } as Pick<Cluster, 'topology' | 'keeper'>
   return { cluster, sizes: clusterSizes(cluster) }
@@ -72,7 +71,8 @@ test('a shard without an answer is one line for all gauges, until there is an an
   const says: Says = { status: 500, is: { rows: 3, delay: 2 } }
   const { cluster, sizes } = await clusterOf([[says, says]])
   const gauges = new Map<string, () => unknown>()
-  watchCluster({ gauge: (name, _, reading) => void gauges.set(name, reading) }, cluster, sizes)
+  const watched = { ...cluster, writableShards: () => 1 }
+  watchCluster({ gauge: (name, _, reading) => void gauges.set(name, reading) }, watched, sizes)
   const page = () =>
     Promise.all(
       ['parts', 'bytes', 'replica_delay_seconds'].map(name => gauges.get(`weir_cluster_${name}`)!()),

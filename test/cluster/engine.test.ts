@@ -10,6 +10,7 @@ import { clickhouse } from '../../src/query/clickhouse/write-statement.ts'
 import { columnOf, operation } from '../../src/query/expression/typed.ts'
 import type { Statement } from '../../src/query/plan/plan.ts'
 import type { QueryEngine, QueryTask } from '../../src/query/plan/query-task.ts'
+import { Unavailable } from '../../src/util/errors.ts'
 import { schemaOf } from '../query/pool.ts'
 import { startClickHouse, type TestClickHouse, whyNoClickHouse } from './clickhouse.ts'
 
@@ -294,7 +295,7 @@ describe('of a server that fails', () => {
       else open.push({ key: query.get('query_id')!, end })
       arrived()
     })
-    const engine = engineAt(url, { runningMax: 1 })
+    const engine = engineAt(url, { runningMax: 1, shortMs: 600_000 })
     const order: string[] = []
     const ask = (key: string, gone?: AbortSignal) =>
       engine.run(taskOf('SELECT 1'), key, () => order.push(key), gone).catch((error: Error) => error)
@@ -322,5 +323,57 @@ describe('of a server that fails', () => {
     }
     await Promise.all(waiting)
     expect(order).toEqual(['A', 'A', 'B', 'A'])
+  })
+
+  test.each(['question', 'stream'])(
+    'a long %s leaves a slot to what is short, and begins again when another slot is free',
+    async what => {
+      const asked: string[] = []
+      const url = await listen(async (request, response) => {
+        const parts: Buffer[] = []
+        for await (const part of request) parts.push(part as Buffer)
+        const sql = Buffer.concat(parts).toString()
+        if (sql.startsWith('KILL')) response.end()
+        else asked.push(sql.split(' ')[1]!)
+        if (sql.startsWith('SELECT short')) response.end(Buffer.from('\x01\x01c\x05Int64', 'latin1'))
+      })
+      const engine = engineAt(url)
+      const clients = ['a', 'b', 'c'].map(() => new AbortController())
+      const ask = async (task: QueryTask, fairKey: string, gone: AbortSignal) => {
+        if (what === 'question') return await engine.run(task, fairKey, undefined, gone)
+        for await (const _ of engine.stream(task, 'ArrowStream', {}, { fairKey, gone }));
+        return undefined
+      }
+      const long = clients.map(({ signal }, n) => ask(taskOf(`SELECT long${n}`), `APP${n}`, signal))
+      const ended = Promise.allSettled(long)
+      expect((await engine.run(taskOf('SELECT short'), 'APP3')).rows).toEqual([])
+      expect(asked).toEqual(['long0', 'long1', 'long2', 'short'])
+      expect(engine.stats()).toEqual({ running: 2, waiting: 1 })
+      clients[0]!.abort()
+      await expect.poll(() => asked.at(-1)).toBe('long2')
+      expect(engine.stats()).toEqual({ running: 2, waiting: 0 })
+      for (const client of clients) client.abort()
+      expect(await ended).toMatchObject(long.map(() => ({ reason: { code: 'client_gone' } })))
+    },
+  )
+
+  test('what fails after an interrupt does not begin again', async () => {
+    let asked = 0
+    const fails = (_: unknown, gone: AbortSignal | undefined) =>
+      new Promise<never>((_, reject) => {
+        asked += 1
+        gone!.addEventListener('abort', () => reject(new Unavailable('cluster_not_synced', 'no replica')))
+      })
+    const engine = engineAt('http://127.0.0.1:1', { placeOf: fails })
+    const clients = ['a', 'b', 'c'].map(() => new AbortController())
+    const all = clients.map(({ signal }, n) => engine.run(taskOf('SELECT 1'), `APP${n}`, undefined, signal))
+    const ended = Promise.allSettled(all)
+    const third = all[2]!.catch((error: Error) => error)
+    // Another try would wait for a slot.
+    await expect.poll(() => engine.stats()).toEqual({ running: 2, waiting: 0 })
+    expect(await third).toMatchObject({ code: 'cluster_not_synced' })
+    expect(asked).toBe(3)
+    for (const client of clients) client.abort()
+    await ended
   })
 })

@@ -54,11 +54,10 @@ async function nodeOf(zookeeper: Zookeeper, topology: Topology) {
   await versions.open()
   const inserts = new Inserts({
     versions: rows => versions.take(rows),
-    insert: ({ kind, schema, entries }) =>
-      insertRows(
-        { table: TABLE, kind, schema: kind === 'delete' ? deleteSchema(schema) : schema, entries },
-        { topology, quorum: quorumsOf(topology, 0) },
-      ),
+    insert: async ({ kind, schema, entries }) => {
+      const rows = { table: TABLE, kind, schema: kind === 'delete' ? deleteSchema(schema) : schema, entries }
+      await insertRows(rows, { topology, quorum: quorumsOf(topology, 0) })
+    },
     isCurrent: () => keeper.isAlive(),
     jobVersion: () => 0n,
     onDone: () => {},
@@ -81,7 +80,7 @@ async function clusterOf() {
   const servers = await startClickhouse({ zookeeperPort: zookeeper.port, shards: 2, replicas: 2 })
   const addresses = servers.map(({ httpPort }) => ({ url: `http://127.0.0.1:${httpPort}` }))
   const topology = await readTopology(addresses, 'weir')
-  for (const server of servers) await server.query(createTable(TABLE, SCHEMA, topology.features, '/tables'))
+  for (const server of servers) await server.query(createTable(TABLE, SCHEMA, '/tables'))
   expect(topology.shards.map(replicas => replicas.map(({ name }) => name))).toEqual([
     ['r1', 'r2'],
     ['r1', 'r2'],

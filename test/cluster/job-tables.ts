@@ -65,6 +65,7 @@ export class JobTables {
   /** A test may set what a node has seen later. */
   topology: Topology
   readonly #parser: QueryEngine
+  readonly #isReplicated: boolean
   #zxid = 1_000n
   /** Rows by id, or by a number of their own in a pool without a unique id. */
   readonly model = new Map<string, ModelRow>()
@@ -72,12 +73,19 @@ export class JobTables {
   /** Rows that jobs say they changed. */
   changed = 0
 
-  private constructor(catalog: Catalog, pool: Pool, topology: Topology, parser: QueryEngine) {
+  private constructor(
+    catalog: Catalog,
+    pool: Pool,
+    topology: Topology,
+    parser: QueryEngine,
+    isReplicated: boolean,
+  ) {
     this.catalog = catalog
     this.pool = pool
     this.topology = topology
     this.schema = catalog.read.currentSchema(pool)
     this.#parser = parser
+    this.#isReplicated = isReplicated
   }
 
   static async make(
@@ -99,8 +107,8 @@ export class JobTables {
       ensureWhole: () => undefined,
     })
     onTestFinished(() => parser.stop())
-    const tables = new JobTables(catalog, pool, topology, parser)
-    const sql = createTable(pool.id, tables.schema, topology.features, path)
+    const tables = new JobTables(catalog, pool, topology, parser, path !== undefined)
+    const sql = createTable(pool.id, tables.schema, path)
     for (const { http } of topology.shards.flat()) await http.run(sql, {}, 10_000)
     return tables
   }
@@ -165,7 +173,7 @@ export class JobTables {
     const shards = this.topology.shards.map(replicas => replicas.map(watched))
     return {
       topology: { ...this.topology, shards },
-      quorum: { by: 'sync', replicas: shards.map(() => 1) },
+      quorum: { replicas: shards.map(({ length }) => length) },
     }
   }
 
@@ -195,9 +203,9 @@ export class JobTables {
       schemaOf: pool => this.catalog.read.currentSchema(pool),
       options: () => options,
       replicaOf: (table, shard, topology, gone) =>
-        topology.features.hasTimes
-          ? Promise.resolve(topology.shards[shard]![0]!)
-          : syncedReplica([table], shard, topology, gone),
+        this.#isReplicated
+          ? syncedReplica([table], shard, topology, gone)
+          : Promise.resolve(topology.shards[shard]![0]!),
       propellerOf: () => 'P1_X_LARGE',
       onRows: (_, rows) => {
         this.changed += rows

@@ -7,6 +7,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import { createWebhookSource } from '../../src/catalog/change/change-source.ts'
+import { FORMAT } from '../../src/cluster/keeper/keeper-root.ts'
 import { type KeeperStoreOptions, openKeeperStore } from '../../src/cluster/keeper/keeper-store.ts'
 import { applyToModel, checkModel, emptyModel, idsAtStart, modelOf } from '../catalog/catalog-model.ts'
 import { PAIRS, randomOperation, randomPair, runOperation } from '../catalog/catalog-operations.ts'
@@ -200,13 +201,15 @@ describe.skipIf(noZookeeper !== undefined)(`the catalog in ZooKeeper ${noZookeep
     await expect(nodeOf(port, { layout: { shards: 3 } })).rejects.toThrow(
       'the cluster was made with shards 2, and this node finds 3',
     )
-    const root = JSON.stringify({ format: 2, version: store.version(), layout: LAYOUT })
+    const root = JSON.stringify({ format: FORMAT + 1, version: store.version(), layout: LAYOUT })
     await store.keeper.write({ kind: 'setData', path: '/teams/weir/catalog', data: Buffer.from(root) })
-    await expect(nodeOf(port)).rejects.toThrow('has format 2; this version of Weir reads format 1')
+    await expect(nodeOf(port)).rejects.toThrow(
+      `has format ${FORMAT + 1}; this version of Weir reads formats up to ${FORMAT}`,
+    )
     // A newer Weir did it while this node ran. It ends before it writes the older format again.
     await expect
       .poll(() => fatal.map(({ message }) => message))
-      .toEqual([expect.stringContaining('has format 2')])
+      .toEqual([expect.stringContaining(`has format ${FORMAT + 1}`)])
     expect(store.isCurrent()).toBe(false)
   })
 

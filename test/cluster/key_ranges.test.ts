@@ -41,16 +41,16 @@ function schemaOf(type: ColumnType): PoolSchema {
 async function walk(topology: Topology, type: ColumnType, path: string | undefined) {
   const [table, schema] = [`DPO${type}`, schemaOf(type)]
   const { http } = topology.shards[0]![0]!
-  await http.execute(createTable(table, schema, topology.features, path), {})
+  await http.execute(createTable(table, schema, path), {})
   const rows = VALUES[type].flatMap(value => [-1, 1].map(second => [value, second] as const))
   const batch = makeBatch(
     schema,
     rows.map((values, index) => ({ key: `${index}`, values })),
   )
   const entry = { batch, requests: Float64Array.of(0, 0, rows.length, 1), versions: BigInt64Array.of(1n) }
-  const options = { topology, quorum: { by: 'sync' as const, replicas: [1] } }
+  const options = { topology, quorum: { replicas: [1] } }
   await insertRows({ table, kind: 'post', schema, entries: [entry] }, options)
-  const ranges = new KeyRanges(schema, topology.features)
+  const ranges = new KeyRanges(schema)
   const ask = async (sql: string) => {
     const { body } = await http.run(`${sql} FORMAT JSONCompact`, {}, 1e6)
     return (JSON.parse(body.toString()) as { data: string[][] }).data

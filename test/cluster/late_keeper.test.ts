@@ -60,7 +60,7 @@ async function shardOfThree() {
   const zookeeper = await startZookeeper({ tickMs: 2_000 })
   const servers = await startClickhouse({ zookeeperPort: zookeeper.port, shards: 1, replicas: 3 })
   for (const server of servers)
-    for (const table of TABLES) await server.query(createTable(table, SCHEMA, { hasTimes: false }, '/tables'))
+    for (const table of TABLES) await server.query(createTable(table, SCHEMA, '/tables'))
   const addresses = servers.map(({ httpPort }) => ({ url: `http://127.0.0.1:${httpPort}` }))
   const topology = await readTopology(addresses, 'weir')
   const [r1, r2, r3] = topology.shards[0]!

@@ -2,7 +2,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Entry } from '../../src/catalog/documents/catalog-types.ts'
 import { connectKeeper } from '../../src/cluster/keeper/keeper-backup.ts'
-import { pathsOf, readDocuments, readRoot } from '../../src/cluster/keeper/keeper-root.ts'
+import { FORMAT, pathsOf, readDocuments, readRoot } from '../../src/cluster/keeper/keeper-root.ts'
 import { MoveRoot } from '../../src/cluster/move/move-root.ts'
 import { noZookeeper, startZookeeper } from './zookeeper.ts'
 
@@ -44,7 +44,7 @@ describe.skipIf(noZookeeper !== undefined)(`the root of a move ${noZookeeper ?? 
     expect(two.version).toBeGreaterThan(one.version)
     await expect(one.advance({ pools: 0, rows: 8 })).rejects.toThrow(OTHER)
     await two.end()
-    expect(await kept()).toEqual({ format: 1, documents: entries(1) })
+    expect(await kept()).toEqual({ format: FORMAT, documents: entries(1) })
   })
 
   test('a move that read the root before another one ended leaves the catalog alone', async () => {
@@ -55,7 +55,7 @@ describe.skipIf(noZookeeper !== undefined)(`the root of a move ${noZookeeper ?? 
     const two = await open()
     await one.end()
     await expect(two.putDocuments(entries(2))).rejects.toThrow(OTHER)
-    expect(await kept()).toEqual({ format: 1, documents: entries(1) })
+    expect(await kept()).toEqual({ format: FORMAT, documents: entries(1) })
     await expect(open({ shards: 3 })).rejects.toThrow('the cluster was made with shards 2')
     const { state } = await open()
     expect(state?.isDone).toBe(true)

@@ -10,7 +10,6 @@ import { noClickhouse, startClickhouse } from './clickhouse-servers.ts'
 import { noZookeeper, startZookeeper } from './zookeeper.ts'
 
 const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
-const OLD = { hasTimes: false }
 const NAME = 'DPO01'
 
 const column = (name: string, type: PoolSchema['columns'][number]['type'], required = false) => ({
@@ -66,7 +65,7 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
     test(`are read as what they hold, on the shard of their key, seed ${SEED}`, async () => {
       const zookeeper = await startZookeeper({ tickMs: 1_000 })
       const servers = await startClickhouse({ zookeeperPort: zookeeper.port, shards: 2, replicas: 2 })
-      for (const server of servers) await server.query(createTable(NAME, SCHEMA, OLD, '/tables'))
+      for (const server of servers) await server.query(createTable(NAME, SCHEMA, '/tables'))
       const random = randomFrom(SEED)
       const model = new Map<string, { readonly values: Value[] | null; readonly receivedAt: number }>()
       let version = 1n
@@ -113,7 +112,7 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
             [SCHEMA, 'post', entries],
             [schema, 'delete', [deletes]],
           ] as const) {
-            const block = nativeBlocks(of, kind, parts, OLD, 2)[shard]
+            const block = nativeBlocks(of, kind, parts, 2)[shard]?.bytes
             if (block === undefined) continue
             const own = kind === 'post' ? ['_service_received_at', '_service_payload'] : []
             const names = [...own, ...of.columns.map(({ name }) => name), '_version', '_deleted']

@@ -5,10 +5,13 @@ import { adminOf, startServer, type TestServer, temporaryFolder } from '../util/
 import { atEnd } from './at-end.ts'
 import { startBridge, whyNoClickHouse } from './clickhouse.ts'
 import { type Clickhouse, isModern, noClickhouse, startClickhouse } from './clickhouse-servers.ts'
-import { startModernProxy } from './modern-proxy.ts'
 import { noZookeeper, startZookeeper, type Zookeeper } from './zookeeper.ts'
 
 export const noCluster: string | undefined = noZookeeper ?? noClickhouse
+
+/** Why there are no servers of a version that Weir supports; undefined where there are. */
+export const noModernServers: string | undefined =
+  noCluster ?? (isModern ? undefined : 'skipped: WEIR_TEST_CLICKHOUSE names no modern ClickHouse')
 
 export const ADMIN = { clientId: 'app', clientSecret: 'the-secret-of-the-first-application' }
 const SESSION_MS = 6_000
@@ -60,12 +63,7 @@ export interface TestCluster extends Nodes {
 export async function startCluster(size = { shards: 2, replicas: 2 }): Promise<TestCluster> {
   const zookeeper = await startZookeeper({ tickMs: 2_000 })
   const servers = await startClickhouse({ zookeeperPort: zookeeper.port, ...size })
-  const proxies = isModern ? [] : await Promise.all(servers.map(each => startModernProxy(each.httpPort)))
-  atEnd(() => {
-    for (const proxy of proxies) proxy.close()
-  })
-  const ports = isModern ? servers.map(({ httpPort }) => httpPort) : proxies.map(({ port }) => port)
-  const urls = ports.map(port => `http://127.0.0.1:${port}`)
+  const urls = servers.map(({ httpPort }) => `http://127.0.0.1:${httpPort}`)
   return { zookeeper, servers, ...nodesOn(urls, zookeeper) }
 }
 
@@ -80,7 +78,8 @@ export async function startModernCluster(): Promise<Nodes> {
   return nodesOn([url], zookeeper)
 }
 
-function nodesOn(urls: readonly string[], zookeeper: Zookeeper): Nodes {
+/** Nodes that have these addresses of ClickHouse, one for each server. */
+export function nodesOn(urls: readonly string[], zookeeper: Pick<Zookeeper, 'port'>): Nodes {
   const settings = {
     WEIR_STORE: 'clickhouse',
     WEIR_CLICKHOUSE_URL: urls.join(','),

@@ -10,9 +10,8 @@ export async function oneServer(): Promise<{ readonly server: TestClickHouse; re
   const http = new ClickHouseHttp({ url: server.url })
   onTestFinished(() => http.close())
   const replica = { http, address: { url: server.url }, name: 'r1', tcp: '' }
-  const features = { hasTimes: true }
   return {
     server,
-    topology: { shards: [[replica]], names: ['1'], replicas: [1], isHalved: [false], features },
+    topology: { shards: [[replica]], names: ['1'], replicas: [1], isHalved: [false] },
   }
 }

@@ -98,7 +98,7 @@ describe.skipIf((noZookeeper ?? noClickhouse) !== undefined)(
       expect(counts()).toEqual([1, 2])
       await watch.look()
       const [first, second] = servers.map(({ httpPort }) => `the replica at 127.0.0.1:${httpPort}`)
-      const refused = 'cannot be asked: ClickHouse did not answer: connect ECONNREFUSED'
+      const refused = 'cannot be asked: ClickHouse did not answer'
       const said = [
         `${second} ${refused}`,
         `${first} ${refused}`,
@@ -327,15 +327,26 @@ describe.skipIf(whyNoClickHouse() !== undefined)('the durability of tables', () 
     await server.query('CREATE TABLE DPO9 (n Int64) ENGINE = MergeTree ORDER BY n')
     const pools = new Map([['DPO1', schemaWith()]])
     const [safe, fast] = [true, false].map(is => new PoolTables(() => topology, undefined, is))
-    const isSafe = async () =>
-      /SETTINGS.*fsync_after_insert = 1, fsync_part_directory = 1/.test(
-        await server.query('SHOW CREATE TABLE DPO1'),
+    const settings =
+      'fsync_after_insert|fsync_part_directory|min_compressed_bytes_to_fsync_after_(?:fetch|merge)'
+    const isSafe = async () => {
+      const found = (await server.query('SHOW CREATE TABLE DPO1')).match(
+        new RegExp(`(?:${settings}) = 1`, 'g'),
       )
+      expect([undefined, 4]).toContain(found?.length)
+      return found !== null
+    }
     await fast!.ensure('DPO1', schemaWith())
     expect(await isSafe()).toBe(false)
     expect(await safe!.sweep(pools)).toEqual([expect.stringContaining('gave the table DPO1 the durability')])
     expect(await isSafe()).toBe(true)
     expect(await safe!.sweep(pools)).toEqual([])
+    // Earlier versions of Weir set two of them.
+    await server.query(
+      'ALTER TABLE DPO1 RESET SETTING min_compressed_bytes_to_fsync_after_fetch, min_compressed_bytes_to_fsync_after_merge',
+    )
+    expect((await safe!.sweep(pools)).length).toBe(1)
+    expect(await isSafe()).toBe(true)
     expect((await fast!.sweep(pools)).length).toBe(1)
     expect(await isSafe()).toBe(false)
     // A table of somebody else stays as it is.
@@ -349,15 +360,18 @@ describe('servers that are not those of the cluster', () => {
     shard: string
     members: readonly (readonly unknown[])[]
     version?: string
+    lost?: number
   }) {
     const server = createServer(async (request, response) => {
-      const chunks: Buffer[] = []
-      for await (const chunk of request) chunks.push(chunk as Buffer)
-      const sql = Buffer.concat(chunks).toString()
-      if (sql.includes('version()')) response.end(`${answers.version ?? '25.3.1'}\n`)
-      else if (sql.includes('macros'))
-        response.end(`shard\t${answers.shard}\nreplica\tr${request.socket.localPort}\n`)
-      else response.end(answers.members.map(member => `${member.join('\t')}\n`).join(''))
+      request.resume()
+      const { shard, members, version = '25.3.1', lost = 0 } = answers
+      const macros = [
+        ['shard', shard],
+        ['replica', `r${request.socket.localPort}`],
+      ]
+      response.end(
+        `${JSON.stringify({ version, macros, members: members.map(each => each.map(String)), lost })}\n`,
+      )
     })
     await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
     onTestFinished(() => {
@@ -369,7 +383,7 @@ describe('servers that are not those of the cluster', () => {
   const member = (isOwn: 0 | 1, shard: number) => [isOwn, shard, '127.0.0.1', 9000 + shard]
 
   test('minor versions are numbers: 25.10 is newer than 25.3', async () => {
-    const asked = ['25.10.1.1', '26.1.1.1', '18.16.1', '25.2.10.1', '18.17.1', '5.30.1'].map(
+    const asked = ['25.10.1.1', '26.1.1.1', '25.2.10.1', '18.16.1', '18.17.1', '5.30.1'].map(
       async version => {
         const address = await fakeServer({ shard: 'a', members: [member(1, 1)], version })
         return await readTopology([address], 'weir').catch((error: Error) => error)
@@ -380,11 +394,44 @@ describe('servers that are not those of the cluster', () => {
       message: expect.stringContaining(`is ClickHouse ${version}; Weir needs 25.3 or newer`),
     })
     expect(await Promise.all(asked)).toMatchObject([
-      { features: { hasTimes: true } },
-      { features: { hasTimes: true } },
-      { features: { hasTimes: false } },
-      ...['25.2.10.1', '18.17.1', '5.30.1'].map(refused),
+      { names: ['a'] },
+      { names: ['a'] },
+      ...['25.2.10.1', '18.16.1', '18.17.1', '5.30.1'].map(refused),
     ])
+  })
+
+  test('a server that has lost Keeper counts as one that does not answer', async () => {
+    const lines = recordLog()
+    const members = [member(1, 1), member(0, 1)]
+    const answers = [0, 1].map(lost => ({ shard: 'a', members, lost }))
+    const addresses = await Promise.all(answers.map(fakeServer))
+    const watch = await watchTopology(addresses, 'weir')
+    onTestFinished(() => watch.stop())
+    // Members of this shard are two, and no server says that the other one is not heard.
+    expect([watch.topology.shards[0]!.length, watch.topology.replicas, watch.writable]).toEqual([1, [2], 0])
+    answers[1]!.lost = 0
+    await watch.look()
+    expect([watch.topology.shards[0]!.length, watch.writable]).toEqual([2, 1])
+    // The shard stays as it was where no server of it is left, and takes nothing.
+    for (const answer of answers) answer.lost = 1
+    await watch.look()
+    expect([watch.topology.shards[0]!.length, watch.writable]).toEqual([2, 0])
+    expect(lines.map(({ message }) => message)).toEqual([
+      expect.stringContaining('has lost Keeper'),
+      expect.stringContaining('answers again'),
+      ...[1, 2].map(() => expect.stringContaining('has lost Keeper')),
+    ])
+  })
+
+  test('an address of something else is refused', async () => {
+    const server = createServer((_, response) => response.end('hello\n'))
+    await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+    onTestFinished(() => void server.close())
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    await expect(readTopology([{ url }], 'weir')).rejects.toMatchObject({
+      name: 'CannotRun',
+      message: expect.stringContaining('does not answer as ClickHouse does'),
+    })
   })
 
   test('other shards, and servers without an address, are refused', async () => {

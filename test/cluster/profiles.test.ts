@@ -14,7 +14,7 @@ const why = whyNoClickHouse()
 describe.skipIf(why !== undefined)(`an INSERT under a profile ${why ?? ''}`, () => {
   test('without deduplication: a repetition adds nothing', async () => {
     const { server, topology } = await oneServer()
-    await server.query(createTable(TABLE, SCHEMA, topology.features, undefined))
+    await server.query(createTable(TABLE, SCHEMA, undefined))
     await server.query(`ALTER TABLE ${TABLE} MODIFY SETTING non_replicated_deduplication_window = 100`)
     // From 26 on another setting decides, which older ones do not have.
     await server.query("SET compatibility = '25.3', insert_deduplicate = 0")

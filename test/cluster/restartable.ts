@@ -6,6 +6,8 @@ export interface Restartable {
   readonly child: ChildProcess
   /** Ends it as a power cut does. */
   kill(): Promise<void>
+  /** Ends it as its operator does, by SIGTERM. */
+  stop(): Promise<void>
   /** Ends it so, and starts it on the same folder and ports. */
   restart(): Promise<void>
 }
@@ -13,18 +15,20 @@ export interface Restartable {
 /** Starts a server, which ends with the test. `isUp` resolves when it answers. */
 export function restartable(run: () => ChildProcess, isUp: () => Promise<void>): Restartable {
   let child = run()
-  const kill = async () => {
+  const end = async (signal: 'SIGKILL' | 'SIGTERM') => {
     if (child.exitCode !== null || child.signalCode !== null) return
     const ended = new Promise(resolve => child.once('exit', resolve))
-    child.kill('SIGKILL')
+    child.kill(signal)
     await ended
   }
+  const kill = () => end('SIGKILL')
   atEnd(kill)
   return {
     get child() {
       return child
     },
     kill,
+    stop: () => end('SIGTERM'),
     async restart() {
       await kill()
       child = run()

@@ -11,8 +11,6 @@ import { openOffline } from '../../src/tools/offline.ts'
 import { startClickHouse, whyNoClickHouse } from './clickhouse.ts'
 import { fillMovedFolder } from './moved-folder.ts'
 
-const NEW = { hasTimes: true }
-
 test.skipIf(whyNoClickHouse() !== undefined)(
   `blocks of a move have the checksum of their segments ${whyNoClickHouse() ?? ''}`,
   async () => {
@@ -29,16 +27,16 @@ test.skipIf(whyNoClickHouse() !== undefined)(
       const schema = offline.catalog.read.currentSchema(pool)
       const { segments, release } = await offline.snapshot(pool.number)
       const source = await sumOfSegments(schema, segments, deps.engine)
-      await clickHouse.query(createTable(table, schema, NEW, undefined))
+      await clickHouse.query(createTable(table, schema, undefined))
       let [version, rows] = [1n << 40n, 0]
       for await (const block of blocksOf(schema, messagesOf({ schema, segments }, 0, deps), 0)) {
-        const [bytes] = nativeBlocks(schema, 'post', entriesOf(block, version), NEW, 1)
-        await http.run(Buffer.from(bytes!), { query: `INSERT INTO ${table} FORMAT Native` }, 1e6)
+        const [made] = nativeBlocks(schema, 'post', entriesOf(block, version), 1)
+        await http.run(Buffer.from(made!.bytes), { query: `INSERT INTO ${table} FORMAT Native` }, 1e6)
         version += BigInt(block.rows)
         rows += block.rows
       }
       expect(rows).toBe(source.rows)
-      const sum = async () => (await clickHouse.query(tableSum(table, schema, NEW))).trim().split('\t')
+      const sum = async () => (await clickHouse.query(tableSum(table, schema))).trim().split('\t')
       const equal = [String(source.rows), String(source.sum)]
       expect(await sum()).toEqual(equal)
       // One value of one row, back and forth.

@@ -32,6 +32,7 @@ const SUITES = {
   'cluster/retention': {},
   'console/sessions': {},
   'jobs/replay_rejected': {},
+  'jobs/replays_are_exact': {},
   'jobs/rewrite_rules': { 'of a pool with settings': VERSION_COLUMN },
   'jobs/rewrite_values': { 'minus zero becomes zero': 'a FLOAT is no text in a cluster' },
   'path/arrow_stream': {
@@ -134,6 +135,7 @@ const LACKS = {
     'clients/ui-kit/hooks': QUESTIONS,
     'cluster/retention': QUESTIONS,
     'jobs/replay_rejected': QUESTIONS,
+    'jobs/replays_are_exact': QUESTIONS,
     'jobs/rewrite_values': QUESTIONS,
     'path/arrow_stream': QUESTIONS,
     'path/ended_access': QUESTIONS,
@@ -143,7 +145,6 @@ const LACKS = {
     'path/ids_of_another_server': { 'so are the pools': LACKED },
     'path/imports': QUESTIONS,
     'path/load_and_deletion': { 'eight heavy queries': LACKED },
-    'path/messages': { 'the log says at the end': 'a node on 18.16 says that it is for tests' },
     'path/metrics_and_policies': QUESTIONS,
     'path/openapi': { 'rows leave as Arrow': LACKED, 'HEAD is answered': LACKED },
     'path/query_route': QUESTIONS,
@@ -166,8 +167,10 @@ const LACKS = {
 /** Models of questions, with their rows in ClickHouse 26.9. None is about files or DuckDB. */
 export const MODELS = [
   'query/counter_plans',
+  'query/dates_in_zones',
   'query/filters_model',
   'query/leaderboard_model',
+  'query/names_of_columns',
   'query/percentile_model',
   'query/policies',
   'query/relative_ranges',

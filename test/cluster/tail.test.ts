@@ -79,7 +79,7 @@ describe.skipIf(why !== undefined)('against ClickHouse', () => {
 
     static async make(schema: PoolSchema): Promise<Pool> {
       const pool = new Pool(schema)
-      await clickHouse.query(createTable(pool.table, schema, { hasTimes: true }, undefined))
+      await clickHouse.query(createTable(pool.table, schema, undefined))
       await clickHouse.query(`SYSTEM STOP MERGES ${pool.table}`)
       return pool
     }

@@ -120,7 +120,7 @@ describe.skipIf(noCluster !== undefined)(`a cluster that fails ${noCluster ?? ''
     expect(node.child.exitCode).toBeNull()
     expect(node.output()).not.toMatch(/internal|Error:/)
     for (const code of ['cluster_insert', 'cluster_not_synced', 'cluster_tables', 'cluster_sizes'])
-      expect(node.output()).toMatch(new RegExp(`${code}: .*made by a test`))
+      await expect.poll(() => node.output()).toMatch(new RegExp(`${code}: .*made by a test`))
     expect(posts - acknowledged).toBeGreaterThan(0)
   }, 900_000)
 

@@ -1,12 +1,19 @@
 /**
- * One INSERT of rows on each shard that they belong to. It is done when a quorum of the shard's
- * replicas has them on disk.
+ * One INSERT of rows on each shard that they belong to. ClickHouse answers it when a quorum of the
+ * shard's replicas has them on disk.
  *
- * A failed INSERT is sent again, to the next replica, as the same bytes: rows with the same
- * versions replace themselves, and a table without replacing drops a block that it has. So a
- * repetition changes nothing, whatever became of the first one.
+ * A failed INSERT is sent again, to the next replica, as the same bytes, whatever became of the
+ * first one:
+ *
+ *   a pool with a unique id   is written once more. Rows with the same versions replace themselves,
+ *                             and the answer is about the rows that this INSERT wrote.
+ *   a pool without one        ClickHouse drops a block that it knows, and answers as if it had
+ *                             stored it. So the caller looks for the rows (stored-rows.ts).
+ *
+ *   W-1  The answer to an INSERT that wrote its own part is proof, and no other one.
+ *        docs/decisions/0105 has every way to an answer.
  */
-
+import { randomUUID } from 'node:crypto'
 import type { PoolSchema, RequestKind } from '../../format/schema.ts'
 import { PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
 import { ClickHouseError, unavailable } from '../../query/clickhouse/http.ts'
@@ -16,8 +23,9 @@ import { monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { INSERT_MS_MAX } from '../../util/limits.ts'
 import { quoteClickHouseName } from '../../util/sql.ts'
-import { type BlockEntry, nativeBlocks } from './native-block.ts'
-import { DELETED, syncReplica } from './table.ts'
+import { type BlockEntry, type NativeBlock, nativeBlocks } from './native-block.ts'
+import { isRetryable } from './statements.ts'
+import { DELETED } from './table.ts'
 import type { Replica, Topology } from './topology.ts'
 
 /** Waits between tries: a replica that became read-only is one again when its session is. */
@@ -25,13 +33,10 @@ const RETRY_MS = 200
 
 /** How many replicas have the rows when an INSERT is answered. */
 interface Quorum {
-  /**
-   * server: it counts, by `insert_quorum`. sync: ClickHouse 18.16, whose quorum INSERTs refuse each
-   * other; each other replica that answers is synced.
-   */
-  readonly by: 'server' | 'sync'
   /** Of each shard. */
   readonly replicas: readonly number[]
+  /** Of each shard: it has two replicas, and nobody asked for both. */
+  readonly isOneEnough?: readonly boolean[]
 }
 
 export interface InsertOptions {
@@ -39,6 +44,8 @@ export interface InsertOptions {
   readonly quorum: Quorum
   /** Shards that have their rows already. */
   readonly without?: ReadonlySet<number>
+  /** An earlier call may have sent the rows. */
+  readonly isRepeated?: boolean
 }
 
 /** Rows of one pool, kind and schema. `schema` of deletes is `deleteSchema` of the pool's. */
@@ -51,27 +58,42 @@ export interface RowsToInsert {
   readonly notAfterNs?: bigint
 }
 
-/** Resolves when every shard has its rows. Rejects with Unavailable: some may be visible. */
-export async function insertRows(rows: RowsToInsert, options: InsertOptions): Promise<void> {
-  const { shards, features } = options.topology
+/** Rows of one shard whose INSERT was answered without proof. */
+export interface Unproven {
+  readonly shard: number
+  /** How many rows the shard should have. */
+  readonly rows: number
+  /** How many replicas are to have them. */
+  readonly quorum: number
+}
+
+/**
+ * Resolves when every shard has its rows, but for those that are returned. Rejects with
+ * Unavailable: some may be visible.
+ */
+export async function insertRows(rows: RowsToInsert, options: InsertOptions): Promise<readonly Unproven[]> {
+  const { shards } = options.topology
   const { kind, schema, entries } = rows
   const sql = insertSql(rows.table, kind, schema)
-  const blocks = nativeBlocks(schema, kind, entries, features, shards.length)
+  const blocks = nativeBlocks(schema, kind, entries, shards.length)
   const settled = await Promise.allSettled(
-    blocks.map(async (block, index) => {
-      if (block === undefined || options.without?.has(index) === true) return
-      const bytes = Buffer.from(block.buffer, block.byteOffset, block.byteLength)
-      await insertBlock(sql, bytes, index, must(shards[index], 'a shard'), options, rows)
+    blocks.map(async (block, shard) => {
+      if (block === undefined || options.without?.has(shard) === true) return []
+      const unproven = await insertBlock(sql, block, shard, must(shards[shard], 'a shard'), options, rows)
+      return unproven === undefined ? [] : [{ shard, rows: block.rows, quorum: unproven }]
     }),
   )
-  for (const each of settled) if (each.status === 'rejected') throw each.reason
+  return settled.flatMap(each => {
+    if (each.status === 'rejected') throw each.reason
+    return each.value
+  })
 }
 
 /** @param given replicas of a shard that must have the rows; 0: the majority */
 export function quorumsOf(topology: Topology, given: number): Quorum {
   return {
-    by: topology.features.hasTimes ? 'server' : 'sync',
     replicas: topology.shards.map((_, shard) => replicasOf(topology, shard, given)),
+    isOneEnough: topology.replicas.map(count => count === 2 && given === 0),
   }
 }
 
@@ -96,14 +118,21 @@ function insertSql(table: string, kind: RequestKind, { columns, key }: PoolSchem
 /** Where the next INSERT begins, so that replicas take turns. */
 let turn = 0
 
+/**
+ * The quorum, where the answer is no proof of it: ClickHouse may have dropped the block as a known
+ * one.
+ */
 async function insertBlock(
   sql: string,
-  block: Buffer,
+  { bytes }: NativeBlock,
   shard: number,
   replicas: readonly Replica[],
-  { quorum }: InsertOptions,
-  { table, notAfterNs }: RowsToInsert,
-): Promise<void> {
+  { quorum, isRepeated = false }: InsertOptions,
+  { schema, entries, notAfterNs }: RowsToInsert,
+): Promise<number | undefined> {
+  const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  // Versions are of one request alone, so no other block has the same first one.
+  const token = schema.key === null ? String(must(entries[0]?.versions[0], 'a version')) : undefined
   const endMs = monotonicMs() + INSERT_MS_MAX
   const first = turn++ // others take theirs meanwhile
   const signal = AbortSignal.timeout(INSERT_MS_MAX)
@@ -112,10 +141,10 @@ async function insertBlock(
     if (notAfterNs !== undefined && process.hrtime.bigint() > notAfterNs)
       throw refused(new Error('they waited for too long'))
     try {
-      const parameters = { ...quorumSettings(quorum, shard, replicas), query: sql }
-      await replica.http.execute(block, parameters, signal)
-      if (quorum.by === 'sync') await syncOthers(table, replica, replicas, signal)
-      return
+      const needed = await byQuorum(quorum, shard, count =>
+        replica.http.execute(body, { ...insertSettings(count, token), query: sql }, signal),
+      )
+      return token === undefined || (tries === 0 && !isRepeated) ? undefined : needed
     } catch (error) {
       if (!signal.aborted && !(error instanceof ClickHouseError || error instanceof Unavailable)) throw error
       // A server that is full or refuses Weir's user leaves the others their try.
@@ -126,56 +155,55 @@ async function insertBlock(
   }
 }
 
-/** Settings of an INSERT. Throws Unavailable where too few replicas answer to be synced. */
-export function quorumSettings(
-  quorum: Quorum,
+/** ClickHouse's error where Keeper hears fewer replicas of the table than the quorum has. */
+const TOO_FEW_LIVE_REPLICAS = 285
+
+/**
+ * Calls `insert` with the shard's quorum. Of two replicas one is enough where ClickHouse says that
+ * Keeper does not hear the other one: of this table, as one replica may have lost a table alone. It
+ * says so before it writes anything.
+ * @returns the quorum that was kept
+ */
+export async function byQuorum(
+  { replicas, isOneEnough }: Quorum,
   shard: number,
-  live: readonly Replica[],
-): Record<string, string> {
-  const replicas = must(quorum.replicas[shard], 'the quorum of a shard')
-  if (quorum.by === 'sync') {
-    if (live.length >= replicas) return {}
-    throw new Unavailable('cluster_insert', `${live.length} replicas of shard ${shard + 1} answer`)
+  insert: (count: number) => Promise<void>,
+): Promise<number> {
+  const count = must(replicas[shard], 'the quorum of a shard')
+  try {
+    await insert(count)
+    return count
+  } catch (error) {
+    const said = error instanceof Unavailable ? error.cause : error
+    const isFew = said instanceof ClickHouseError && said.code === TOO_FEW_LIVE_REPLICAS
+    if (!isFew || isOneEnough?.[shard] !== true) throw error
+    await insert(1)
+    return 1
   }
+}
+
+/**
+ * Settings of an INSERT.
+ * @param count replicas of the quorum
+ * @param token of blocks that are the same: a second one is dropped. By default none is. It works
+ * on all versions, unlike the switches for deduplication, of which one came after another.
+ */
+export function insertSettings(count: number, token: string = randomUUID()): Record<string, string> {
   return {
     async_insert: '0',
-    // A repetition of ours would add its rows, and a part of the rows would look like all of them.
     insert_deduplicate: '1',
+    insert_deduplication_token: token,
+    // A repetition within ClickHouse would meet its own block, and take it for one that is stored.
+    insert_keeper_max_retries: '0',
     timeout_overflow_mode: 'throw',
-    insert_quorum: String(replicas),
+    insert_quorum: String(count),
     insert_quorum_parallel: '1',
     insert_quorum_timeout: String(INSERT_MS_MAX / 2),
   }
 }
 
-/** Every other replica fetches what the first one has. */
-export async function syncOthers(
-  table: string,
-  first: Replica,
-  replicas: readonly Replica[],
-  signal: AbortSignal,
-): Promise<void> {
-  const others = replicas.filter(replica => replica !== first)
-  await Promise.all(
-    others.map(({ http }) => http.execute(syncReplica(table, { hasTimes: false }), {}, signal)),
-  )
-}
-
-/**
- * Errors that another try may not have: a time-out, too few live replicas, an earlier quorum that
- * is not complete, a lost session of the server, a table that is read-only, an unknown outcome, too
- * many parts, columns that change meanwhile. A replica that was down may lack a column or the
- * table.
- */
-const RETRYABLE: ReadonlySet<number> = new Set([
-  16, 60, 159, 209, 210, 225, 242, 244, 252, 285, 286, 319, 999,
-])
-
-export function isRetryable(error: unknown): boolean {
-  return error instanceof ClickHouseError ? RETRYABLE.has(error.code) : error instanceof Unavailable
-}
-
-function refused(error: unknown): Unavailable {
+/** What a sender is told whose rows may be stored. */
+export function refused(error: unknown): Unavailable {
   return unavailable(
     'cluster_insert',
     'The cluster has not confirmed the events, which may be stored: send the same request again',

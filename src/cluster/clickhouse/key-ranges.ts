@@ -3,7 +3,7 @@ import type { ColumnType, PoolSchema } from '../../format/schema.ts'
 import { RECEIVED_AT } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
 import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
-import { type ServerFeatures, sortedBy } from './table.ts'
+import { sortedBy } from './table.ts'
 
 /** Keys above `after` up to `to`; null: from the first one, to the last one. */
 export interface KeyRange {
@@ -24,10 +24,10 @@ interface KeyPart {
 export class KeyRanges {
   readonly #parts: readonly KeyPart[]
 
-  constructor(schema: PoolSchema, features: ServerFeatures) {
+  constructor(schema: PoolSchema) {
     this.#parts = sortedBy(schema).map(name => {
       const type = schema.columns.find(column => column.name === name)?.type
-      return partOf(name, name === RECEIVED_AT ? 'TIMESTAMP' : must(type, 'a column'), features)
+      return partOf(name, name === RECEIVED_AT ? 'TIMESTAMP' : must(type, 'a column'))
     })
   }
 
@@ -61,7 +61,7 @@ export class KeyRanges {
   }
 }
 
-function partOf(name: string, type: ColumnType, { hasTimes }: ServerFeatures): KeyPart {
+function partOf(name: string, type: ColumnType): KeyPart {
   const own = quoteClickHouseName(name)
   const part = (column: string, text: string, value: KeyPart['value']): KeyPart => ({
     name,
@@ -84,16 +84,14 @@ function partOf(name: string, type: ColumnType, { hasTimes }: ServerFeatures): K
       return part(own, `reinterpretAsUInt${bits}(reinterpretAsString(${own}))`, real)
     }
     case 'TIMESTAMP':
-      if (hasTimes)
-        return part(
-          own,
-          `toUnixTimestamp64Micro(${own})`,
-          text => `fromUnixTimestamp64Micro(${whole(text)}, 'UTC')`,
-        )
-      return part(own, own, whole)
+      return part(
+        own,
+        `toUnixTimestamp64Micro(${own})`,
+        text => `fromUnixTimestamp64Micro(${whole(text)}, 'UTC')`,
+      )
     case 'DATE':
       // Date32 has no literals of years that a column has.
-      return hasTimes ? part(`toInt32(${own})`, `toInt32(${own})`, whole) : part(own, own, whole)
+      return part(`toInt32(${own})`, `toInt32(${own})`, whole)
     case 'BOOLEAN':
       return part(own, `toUInt8(${own})`, whole)
     default:

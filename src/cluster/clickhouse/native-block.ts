@@ -1,7 +1,6 @@
 /**
  * Rows of batches as blocks of ClickHouse's Native format: columns, each whole, in the order of a
- * table. No value is parsed again. Source: the documentation of the format, and what servers from
- * 18.16 to 26.9 take.
+ * table. No value is parsed again. Source: the documentation of the format.
  *
  *   block   varint columns, varint rows, the columns
  *   column  text name, text type, its values
@@ -24,7 +23,7 @@ import {
 import { PAYLOAD, type PoolSchema, RECEIVED_AT, type RequestKind } from '../../format/schema.ts'
 import { VERSION } from '../../query/clickhouse/rows.ts'
 import { crc32 } from '../../util/crc32.ts'
-import { DELETED, isNullable, type ServerFeatures, tableType } from './table.ts'
+import { DELETED, isNullable, tableType } from './table.ts'
 
 /** The rows of one batch, and the requests that they came in (store/flush/memtable.ts). */
 export interface BlockEntry {
@@ -35,7 +34,8 @@ export interface BlockEntry {
   readonly versions: BigInt64Array
 }
 
-const REQUEST_WORDS = 4
+/** Words of each request in `requests`. */
+export const REQUEST_WORDS = 4
 
 /** Rows that are chosen of a batch; undefined: all of them. */
 type Chosen = Uint32Array | undefined
@@ -73,6 +73,12 @@ function eachRow({ requests }: BlockEntry, act: (row: number, request: number, p
   }
 }
 
+/** Rows of one shard in the Native format. */
+export interface NativeBlock {
+  readonly bytes: Uint8Array
+  readonly rows: number
+}
+
 /**
  * A block for each shard: the rows of the entries that are on it; undefined where there are none.
  * Deletes have the columns of `deleteSchema`, and say so in `_deleted`.
@@ -81,16 +87,14 @@ export function nativeBlocks(
   schema: PoolSchema,
   kind: RequestKind,
   entries: readonly BlockEntry[],
-  features: ServerFeatures,
   shards: number,
-): (Uint8Array | undefined)[] {
+): (NativeBlock | undefined)[] {
   const placed = shards === 1 ? [] : entries.map(entry => shardsOf(entry, schema.key !== null, shards))
   return Array.from({ length: shards }, (_, shard) =>
     blockOf(
       schema,
       kind,
       entries.map((entry, index) => ({ entry, chosen: rowsOn(shard, placed[index]) })),
-      features,
     ),
   )
 }
@@ -100,12 +104,7 @@ interface Part {
   readonly chosen: Chosen
 }
 
-function blockOf(
-  schema: PoolSchema,
-  kind: RequestKind,
-  parts: readonly Part[],
-  features: ServerFeatures,
-): Uint8Array | undefined {
+function blockOf(schema: PoolSchema, kind: RequestKind, parts: readonly Part[]): NativeBlock | undefined {
   const rows = parts.reduce((sum, { entry, chosen }) => sum + (chosen?.length ?? batchRows(entry.batch)), 0)
   if (rows === 0) return undefined
   const out = new BlockWriter(parts.reduce((sum, { entry }) => sum + entry.batch.byteLength, 1_024))
@@ -115,14 +114,14 @@ function blockOf(
   out.varint(own.length + schema.columns.length + (hasKey ? 2 : 1))
   out.varint(rows)
   if (!isDelete) {
-    out.header(RECEIVED_AT, tableType('TIMESTAMP', false, features))
+    out.header(RECEIVED_AT, tableType('TIMESTAMP', false))
     for (const part of parts) writeReceivedAt(out, part.entry, part.chosen)
-    out.header(PAYLOAD, tableType('JSON', false, features))
+    out.header(PAYLOAD, tableType('JSON', false))
     for (const part of parts) writeColumn(out, part.entry.batch, PAYLOAD_COLUMN, part.chosen)
   }
   for (const [index, { name, type }] of schema.columns.entries()) {
     const nullable = isNullable(schema, index)
-    out.header(name, tableType(type, nullable, features))
+    out.header(name, tableType(type, nullable))
     const column = FIRST_SCHEMA_COLUMN + index
     if (nullable) for (const part of parts) writeNulls(out, part.entry.batch, column, part.chosen)
     for (const part of parts) writeColumn(out, part.entry.batch, column, part.chosen)
@@ -133,7 +132,7 @@ function blockOf(
     out.header(DELETED, 'UInt8')
     out.fill(rows, isDelete ? 1 : 0)
   }
-  return out.bytes()
+  return { bytes: out.bytes(), rows }
 }
 
 /** @param placed the shard of each row; undefined: there is one shard */

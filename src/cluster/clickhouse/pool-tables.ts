@@ -14,6 +14,7 @@
  */
 
 import { PAYLOAD, type PoolSchema } from '../../format/schema.ts'
+import { ClickHouseError } from '../../query/clickhouse/http.ts'
 import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { CannotRun, Unavailable } from '../../util/errors.ts'
@@ -24,7 +25,6 @@ import {
   createTable,
   isNullable,
   otherDurability,
-  type ServerFeatures,
   syncReplica,
   tableType,
 } from './table.ts'
@@ -37,6 +37,17 @@ const LOOK_AGAIN_MS = 50
  * A table without a pool is dropped after so long: its pool's creation is then no more under way.
  */
 const LEFT_MS_MIN = 120_000
+
+/**
+ * ClickHouse's error where Keeper has the replica of a table that the server lacks. Weir does not
+ * drop it: a disk that is not mounted looks so too, and may have the only copy of a part.
+ */
+const REPLICA_ALREADY_EXISTS = 253
+
+/** Where Keeper has what the replicas of the tables share. */
+export function tablesPath(root: string): string {
+  return `${root}/tables`
+}
 
 /** The schemas of pools by their ids, which are the names of their tables. */
 export type PoolSchemas = ReadonlyMap<string, PoolSchema>
@@ -63,7 +74,7 @@ export class PoolTables {
   /** Resolves when a quorum of each shard has the table. Rejects with Unavailable. */
   async ensure(table: string, schema: PoolSchema): Promise<void> {
     const topology = this.#topology()
-    const create = createTable(table, schema, topology.features, this.#path, this.#isDurable)
+    const create = createTable(table, schema, this.#path, this.#isDurable)
     const made = topology.shards.map(async (replicas, shard) => {
       const settled = await Promise.allSettled(replicas.map(replica => run(replica, create)))
       const failed = settled.flatMap(each => (each.status === 'rejected' ? [each.reason as Error] : []))
@@ -85,8 +96,8 @@ export class PoolTables {
    * where ClickHouse refuses one, or a table has it with another type.
    */
   async addColumns(table: string, schema: PoolSchema): Promise<void> {
-    const { shards, features } = this.#topology()
-    const added = shards.map(replicas => addOnShard(replicas, table, schema, features))
+    const { shards } = this.#topology()
+    const added = shards.map(replicas => addOnShard(replicas, table, schema))
     for (const each of await Promise.allSettled(added)) if (each.status === 'rejected') throw each.reason
   }
 
@@ -104,11 +115,11 @@ export class PoolTables {
     mayDrop: (table: string) => boolean = () => true,
     isDeleted: (table: string) => boolean = () => false,
   ): Promise<readonly string[]> {
-    const { shards, features } = this.#topology()
+    const { shards } = this.#topology()
     const swept = shards.flat().map(async replica => {
       const lines: string[] = []
       try {
-        await this.#sweepServer(replica, pools, features, lines, mayDrop, isDeleted)
+        await this.#sweepServer(replica, pools, lines, mayDrop, isDeleted)
       } catch (error) {
         if (!(error instanceof Unavailable)) throw error
         lines.push(`tables of ${replica.address.url} are left for the next look: ${error.message}`)
@@ -131,19 +142,21 @@ export class PoolTables {
   async #sweepServer(
     replica: Replica,
     pools: PoolSchemas,
-    features: ServerFeatures,
     lines: string[],
     mayDrop: (table: string) => boolean,
     isDeleted: (table: string) => boolean,
   ): Promise<void> {
     const where = replica.address.url
+    let forgotten = 0
     /** One table that fails leaves the others their turn. False: nothing was done. */
     const attempt = async (what: string, act: () => Promise<unknown>) => {
       try {
         if ((await act()) !== false) lines.push(`${where}: ${what}`)
       } catch (error) {
         if (!(error instanceof Unavailable)) throw error
-        lines.push(`${where}: failed, and is tried again: ${what}: ${error.message}`)
+        const { cause } = error
+        if (cause instanceof ClickHouseError && cause.code === REPLICA_ALREADY_EXISTS) forgotten += 1
+        else lines.push(`${where}: failed, and is tried again: ${what}: ${error.message}`)
       }
     }
     const tables = await rowsOf(replica, `SELECT table, count() ${COLUMNS} GROUP BY table`)
@@ -152,39 +165,36 @@ export class PoolTables {
       const count = counts.get(table)
       if (count === undefined)
         await attempt(`created the table ${table}`, () =>
-          run(replica, createTable(table, schema, features, this.#path, this.#isDurable)),
+          run(replica, createTable(table, schema, this.#path, this.#isDurable)),
         )
       else if (count < schema.columns.length + (schema.key === null ? 3 : 4))
-        await attempt(`added columns to the table ${table}`, () =>
-          addOnShard([replica], table, schema, features),
-        )
+        await attempt(`added columns to the table ${table}`, () => addOnShard([replica], table, schema))
     }
-    const others = features.hasTimes ? await rowsOf(replica, otherDurability(this.#isDurable)) : []
+    if (forgotten > 0)
+      lines.push(
+        `${where} has lost ${forgotten} tables of which Keeper knows its replica ${replica.name}: if its disk is lost for good, run SYSTEM DROP REPLICA '${replica.name}' on another replica of its shard, and they are made again (docs/how-to/repair-a-cluster.md)`,
+      )
+    const others = await rowsOf(replica, otherDurability(this.#isDurable))
     for (const [table = ''] of others)
       if (pools.has(table))
         await attempt(`gave the table ${table} the durability of this node`, () =>
-          alter(replica, table, [changeDurability(this.#isDurable)], features),
+          alter(replica, table, [changeDurability(this.#isDurable)]),
         )
     for (const table of await this.#leftTables(replica, pools)) {
       const why = isDeleted(table) ? 'whose pool is deleted' : 'which is empty and has no pool'
       await attempt(`dropped the table ${table}, ${why}`, async () => {
-        if (!isDeleted(table) && (await this.#hasRows(replica, table, features, lines))) return false
-        return mayDrop(table) && (await drop(replica, table, features))
+        if (!isDeleted(table) && (await this.#hasRows(replica, table, lines))) return false
+        return mayDrop(table) && (await drop(replica, table))
       })
     }
   }
 
   /** True where a table has rows, which the operator is told once. Rejects with Unavailable. */
-  async #hasRows(
-    replica: Replica,
-    table: string,
-    features: ServerFeatures,
-    lines: string[],
-  ): Promise<boolean> {
+  async #hasRows(replica: Replica, table: string, lines: string[]): Promise<boolean> {
     const keeps = `${replica.address.url}: keeps the table ${table}`
     if (this.#told.has(keeps)) return true
     // Others may have rows that this one has not fetched.
-    if (this.#path !== undefined) await run(replica, syncReplica(table, features))
+    if (this.#path !== undefined) await run(replica, syncReplica(table))
     const [[count] = []] = await rowsOf(replica, `SELECT count() FROM ${quoteClickHouseName(table)}`)
     if (Number(count) === 0) return false
     this.#told.add(keeps)
@@ -214,7 +224,7 @@ export class PoolTables {
  */
 export async function checkNoRows({ shards }: Topology, root: string): Promise<void> {
   const sql = `SELECT count() FROM system.parts WHERE database = currentDatabase() AND active AND rows > 0
-    AND table IN (${ownReplicas(`${root}/tables`)})`
+    AND table IN (${ownReplicas(tablesPath(root))})`
   for (const replica of shards.flat()) {
     const [[parts] = []] = await rowsOf(replica, sql)
     if (Number(parts) !== 0)
@@ -237,7 +247,8 @@ function ownTables(path: string | undefined): string {
   return `${ownReplicas(path)} AND is_readonly = 0`
 }
 
-function ownReplicas(path: string): string {
+/** The tables below a path of Keeper, as a SELECT. */
+export function ownReplicas(path: string): string {
   return `SELECT table FROM system.replicas WHERE database = currentDatabase() AND startsWith(zookeeper_path, ${quoteClickHouseText(`${path}/`)})`
 }
 
@@ -246,14 +257,8 @@ function quorumOf(replicas: number): number {
   return replicas === 2 ? 1 : Math.floor(replicas / 2) + 1
 }
 
-async function addOnShard(
-  replicas: readonly Replica[],
-  table: string,
-  schema: PoolSchema,
-  features: ServerFeatures,
-): Promise<void> {
-  const asked = async (replica: Replica) =>
-    [replica, await lackedColumns(replica, table, schema, features)] as const
+async function addOnShard(replicas: readonly Replica[], table: string, schema: PoolSchema): Promise<void> {
+  const asked = async (replica: Replica) => [replica, await lackedColumns(replica, table, schema)] as const
   let last = new Unavailable('cluster_tables', 'some replicas are late')
   let isRefused = false
   for (const endMs = monotonicMs() + ADD_MS_MAX; ; ) {
@@ -276,7 +281,7 @@ async function addOnShard(
     // One replica changes the table of all.
     if (first !== undefined && isNowhere)
       try {
-        await alter(first[0], table, first[1], features)
+        await alter(first[0], table, first[1])
       } catch (error) {
         if (!(error instanceof Unavailable)) throw error
         last = error
@@ -292,7 +297,6 @@ async function lackedColumns(
   replica: Replica,
   table: string,
   schema: PoolSchema,
-  features: ServerFeatures,
 ): Promise<readonly string[]> {
   const found = await rowsOf(
     replica,
@@ -301,7 +305,7 @@ async function lackedColumns(
   if (found.length === 0) throw new Unavailable('cluster_tables', `${replica.name} has no table ${table}`)
   const types = new Map(found.map(([name, type]) => [name, type]))
   return schema.columns.flatMap(({ name, type }, index) => {
-    const is = tableType(type, isNullable(schema, index), features)
+    const is = tableType(type, isNullable(schema, index))
     const has = types.get(name)
     if (has === is) return []
     // A job that was cancelled while it added the column has left it.
@@ -316,20 +320,12 @@ async function lackedColumns(
   })
 }
 
-async function alter(
-  replica: Replica,
-  table: string,
-  columns: readonly string[],
-  { hasTimes }: ServerFeatures,
-): Promise<void> {
-  // 18.16 waits for all replicas, also for dead ones, and then says so.
-  const settings: Record<string, string> = hasTimes ? {} : { replication_alter_columns_timeout: '1' }
-  await run(replica, `ALTER TABLE ${quoteClickHouseName(table)} ${columns.join(', ')}`, settings)
+async function alter(replica: Replica, table: string, columns: readonly string[]): Promise<void> {
+  await run(replica, `ALTER TABLE ${quoteClickHouseName(table)} ${columns.join(', ')}`)
 }
 
-async function drop(replica: Replica, table: string, { hasTimes }: ServerFeatures): Promise<void> {
-  const sql = `DROP TABLE IF EXISTS ${quoteClickHouseName(table)}`
+async function drop(replica: Replica, table: string): Promise<void> {
   // Without SYNC the path in Keeper stays for minutes. A pool may have grown beyond any limit.
-  if (hasTimes) await run(replica, `${sql} SYNC`, { max_table_size_to_drop: '0' })
-  else await run(replica, sql)
+  const sql = `DROP TABLE IF EXISTS ${quoteClickHouseName(table)} SYNC`
+  await run(replica, sql, { max_table_size_to_drop: '0' })
 }

@@ -24,7 +24,7 @@ import { Unavailable } from '../../util/errors.ts'
 import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
 import { versionOfJob } from '../keeper/versions.ts'
 import { rowsOf, run } from './statements.ts'
-import { DELETED } from './table.ts'
+import { DELETED, syncReplica } from './table.ts'
 import type { Replica, Topology } from './topology.ts'
 
 const [MINUTE_MS, HOUR_MS, DAY_MS] = [60_000, 3_600_000, 86_400_000]
@@ -128,9 +128,7 @@ export class TombstonePurge {
     const count = await tombstones(first, table, version)
     this.#looked.set(key, { nextMs: nowMs + HOUR_MS })
     if (count === 0 || !(await isWorth(first, table, count))) return 0
-    const states = await Promise.all(
-      replicas.map(each => stateOf(each, table, version, this.#topology(), replicas.length > 1)),
-    )
+    const states = await Promise.all(replicas.map(each => stateOf(each, table, version, replicas.length > 1)))
     const name = quoteClickHouseName(table)
     const isInserting = states.some(state => state.isInserting)
     if (!isInserting && states.every(({ isMerged }) => isMerged)) {
@@ -169,17 +167,10 @@ async function tombstones(replica: Replica, table: string, version: bigint): Pro
   return Number(running) === 0 ? Number(count) : 0
 }
 
-async function stateOf(
-  replica: Replica,
-  table: string,
-  version: bigint,
-  { features }: Topology,
-  isReplicated: boolean,
-) {
+async function stateOf(replica: Replica, table: string, version: bigint, isReplicated: boolean) {
   const name = quoteClickHouseName(table)
   // Parts that others have are fetched.
-  if (isReplicated)
-    await run(replica, `SYSTEM SYNC REPLICA ${name}${features.hasTimes ? ' LIGHTWEIGHT' : ''}`)
+  if (isReplicated) await run(replica, syncReplica(table))
   const [[inserting] = []] = await rowsOf(
     replica,
     `SELECT count() FROM system.processes WHERE elapsed > ${INSERT_SECONDS_MAX} AND positionCaseInsensitive(query, 'insert') > 0 AND position(query, ${quoteClickHouseText(table)}) > 0`,

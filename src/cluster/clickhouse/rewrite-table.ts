@@ -17,7 +17,6 @@ import { parametersOf, SETTINGS, typedError } from '../../query/clickhouse/engin
 import { ClickHouseError } from '../../query/clickhouse/http.ts'
 import { VERSION } from '../../query/clickhouse/rows.ts'
 import { type WrittenChanges, writeRowChanges } from '../../query/clickhouse/write-row-changes.ts'
-import { parameterText } from '../../query/clickhouse/write-values.ts'
 import { memoryBytesOf } from '../../query/duckdb/duckdb-limits.ts'
 import type { PlannedChanges } from '../../query/plan-row-changes.ts'
 import { problemOf } from '../../store/compaction/merge-changes.ts'
@@ -26,9 +25,9 @@ import { Unavailable } from '../../util/errors.ts'
 import { EXPORT_COPY_MS_MAX } from '../../util/limits.ts'
 import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
 import { versionOfJob } from '../keeper/versions.ts'
-import { type InsertOptions, isRetryable, quorumSettings, syncOthers } from './insert-rows.ts'
+import { byQuorum, type InsertOptions, insertSettings } from './insert-rows.ts'
 import { type KeyRange, KeyRanges } from './key-ranges.ts'
-import { readRows } from './statements.ts'
+import { isRetryable, readRows } from './statements.ts'
 import { DELETED, isNullable, sortedBy } from './table.ts'
 import type { Replica } from './topology.ts'
 
@@ -71,7 +70,6 @@ export class TableRewrite {
     options: InsertOptions,
     propeller: Propeller,
   ) {
-    const { features } = options.topology
     this.#job = job
     this.#schema = schema
     this.#table = job.poolId
@@ -79,8 +77,8 @@ export class TableRewrite {
     this.#propeller = propeller
     this.#set = job.input.set.map(({ column }) => schema.columns.findIndex(({ name }) => name === column))
     const types = this.#set.map(index => must(schema.columns[index], 'a column').type)
-    this.#written = writeRowChanges(this.#table, where, values, types, features.hasTimes)
-    this.#ranges = new KeyRanges(schema, features)
+    this.#written = writeRowChanges(this.#table, where, values, types)
+    this.#ranges = new KeyRanges(schema)
   }
 
   /** The rows of the table on one replica, with those that others have replaced. */
@@ -115,7 +113,7 @@ export class TableRewrite {
 
   /** Changes the rows of a range. Resolves when a quorum of the shard has them. */
   async change(replica: Replica, shard: number, range: KeyRange, stopping: AbortSignal): Promise<void> {
-    const { topology, quorum } = this.#options
+    const { quorum } = this.#options
     const key = sortedBy(this.#schema)
     const all = [RECEIVED_AT, PAYLOAD, ...this.#schema.columns.map(({ name }) => name)]
     const isDelete = this.#job.kind === 'DELETE_RECORDS'
@@ -127,20 +125,12 @@ export class TableRewrite {
     const columns = [...names, VERSION, DELETED].map(quoteClickHouseName).join(', ')
     const select = [...values, `toUInt64(${this.#version})`, `toUInt8(${isDelete ? 1 : 0})`].join(', ')
     const sql = `INSERT INTO ${this.#name} (${columns}) SELECT ${select} FROM ${this.#name} FINAL WHERE ${this.#condition(range)}`
-    const live = must(topology.shards[shard], 'a shard')
-    await this.#execute(replica, sql, quorumSettings(quorum, shard, live), stopping)
-    if (quorum.by !== 'sync') return
-    const late = this.#late(stopping)
-    const others = syncOthers(this.#table, replica, live, late)
-    await others.catch(error => {
-      throw errorOf(error, late, stopping)
-    })
+    await byQuorum(quorum, shard, async count => this.#execute(replica, sql, insertSettings(count), stopping))
   }
 
   /** The job's mutation as a replica has it; undefined where it has none. */
   async mutation(replica: Replica, stopping: AbortSignal): Promise<Mutation | undefined> {
-    const problem = this.#isModern ? 'latest_fail_reason' : "''"
-    const sql = `SELECT toString(is_done), ${problem} FROM system.mutations WHERE ${this.#ownMutations}`
+    const sql = `SELECT toString(is_done), latest_fail_reason FROM system.mutations WHERE ${this.#ownMutations}`
     const rows = await this.#rows(replica, sql, stopping)
     if (rows.length === 0) return undefined
     return {
@@ -164,15 +154,13 @@ export class TableRewrite {
     const what = isDelete
       ? 'DELETE'
       : `UPDATE ${[...set, `${VERSION} = toUInt64(${this.#version})`].join(', ')}`
-    // ClickHouse 18.16 deletes rows for which the condition is null.
-    const where = `ifNull(${this.#condition({ after: null, to: null })} AND (${this.#mark} != ''), 0)`
+    const where = `${this.#condition({ after: null, to: null })} AND (${this.#mark} != '')`
     await this.#execute(replica, `ALTER TABLE ${this.#name} ${what} WHERE ${where}`, {}, stopping)
   }
 
   /** Ends the mutation of a job that was cancelled. What it has done stays. */
   async endMutation(replica: Replica, stopping: AbortSignal): Promise<void> {
-    // 18.16 ends none.
-    if (this.#isModern) await this.#run(replica, `KILL MUTATION WHERE ${this.#ownMutations}`, {}, stopping)
+    await this.#run(replica, `KILL MUTATION WHERE ${this.#ownMutations}`, {}, stopping)
   }
 
   get #name(): string {
@@ -182,10 +170,6 @@ export class TableRewrite {
 
   get #version(): bigint {
     return versionOfJob(this.#job.beforeSequence)
-  }
-
-  get #isModern(): boolean {
-    return this.#options.topology.features.hasTimes
   }
 
   /** In the text of the mutation. */
@@ -247,34 +231,15 @@ export class TableRewrite {
     }
     const { readonly: _, ...more } = SETTINGS
     const { bounds } = this.#written
-    const [text, parameters] = this.#isModern
-      ? [sql, { ...more, ...limits, ...parametersOf(bounds) }]
-      : [this.#withValues(sql), limits]
+    const parameters = { ...more, ...limits, ...parametersOf(bounds) }
     try {
-      return (await replica.http.run(text, parameters, ANSWER_BYTES_MAX, late)).body
+      return (await replica.http.run(sql, parameters, ANSWER_BYTES_MAX, late)).body
     } catch (error) {
       // It may be done yet, which changes nothing.
       const kill = `KILL QUERY WHERE query_id = ${quoteClickHouseText(id)} ASYNC`
       if (late.aborted) replica.http.run(kill, {}, ANSWER_BYTES_MAX).catch(() => undefined)
       throw errorOf(error, late, stopping)
     }
-  }
-
-  /**
-   * The statement for 18.16, which has no parameters, no casts that may be null, and no names of
-   * tables in an ALTER.
-   */
-  #withValues(sql: string): string {
-    const { bounds } = this.#written
-    return sql
-      .replaceAll(/\{p(\d{1,5}):(\w{1,20})\}/g, (_, place: string, type: string) => {
-        const text = parameterText(must(bounds[Number(place) - 1], 'a value'))
-        if (type === 'Bool') return text === 'true' ? '1' : '0'
-        return type === 'String' ? `'${text.replaceAll("'", "\\'")}'` : `to${type}('${text}')`
-      })
-      .replaceAll(`${this.#table}.\``, '`')
-      .replaceAll('accurateCastOrNull(', 'CAST(')
-      .replaceAll(/'(U?Int\d{1,3})'\)/g, "'Nullable($1)')")
   }
 }
 
@@ -292,7 +257,7 @@ function errorOf(error: unknown, late: AbortSignal, stopping: AbortSignal): unkn
   if (stopping.aborted) return new Unavailable('stopping', 'Weir is stopping')
   if (late.aborted) return new Unavailable('timeout', 'the statement took too long')
   if (error instanceof ClickHouseError && error.code !== TIMED_OUT && isRetryable(error))
-    return new Unavailable('cluster_insert', error.message)
+    return Object.assign(new Unavailable('cluster_insert', error.message), { cause: error })
   const typed = typedError(error, 1)
   // A statement of ours that is wrong fails the job.
   return typed instanceof ClickHouseError ? new Error(typed.message) : typed

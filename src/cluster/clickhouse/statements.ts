@@ -2,7 +2,6 @@
 import { WHOLE } from '../../query/clickhouse/engine.ts'
 import { ClickHouseError, unavailable } from '../../query/clickhouse/http.ts'
 import { Unavailable } from '../../util/errors.ts'
-import { isRetryable } from './insert-rows.ts'
 import type { Replica } from './topology.ts'
 
 /** A server that lives makes or changes a table in tens of milliseconds. */
@@ -39,7 +38,7 @@ export function readRows(body: Buffer): readonly (readonly string[])[] {
   throw new Unavailable('cluster_unreachable', 'the answer of ClickHouse was cut off')
 }
 
-/** Rejects with Unavailable, also where the answer is none of ClickHouse's. */
+/** Rejects with Unavailable and its cause, also where the answer is none of ClickHouse's. */
 async function inTime<T>(
   { address: { url } }: Replica,
   msMax: number,
@@ -52,6 +51,21 @@ async function inTime<T>(
     const why = late.aborted ? 'no answer in time' : (error as Error).message
     const isRefused = error instanceof ClickHouseError && error.code > 0 && !isRetryable(error)
     const what = isRefused ? 'a server refuses it' : 'a server has not done it'
-    throw unavailable(isRefused ? REFUSED : 'cluster_tables', what, `${url}: ${why}`)
+    const said = unavailable(isRefused ? REFUSED : 'cluster_tables', what, `${url}: ${why}`)
+    throw Object.assign(said, { cause: error })
   }
+}
+
+/**
+ * Errors that another try may not have: a time-out, too few live replicas, an earlier quorum that
+ * is not complete, a lost session of the server, a table that is read-only, an unknown outcome, too
+ * many parts, columns that change meanwhile. A replica that was down may lack a column or the
+ * table.
+ */
+const RETRYABLE: ReadonlySet<number> = new Set([
+  16, 60, 159, 209, 210, 225, 242, 244, 252, 285, 286, 319, 999,
+])
+
+export function isRetryable(error: unknown): boolean {
+  return error instanceof ClickHouseError ? RETRYABLE.has(error.code) : error instanceof Unavailable
 }

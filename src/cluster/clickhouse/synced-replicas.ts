@@ -48,7 +48,7 @@ export async function syncedReplicas(
 export async function syncedReplica(
   tables: readonly string[],
   shard: number,
-  { shards, replicas: counts, features }: Topology,
+  { shards, replicas: counts }: Topology,
   gone?: AbortSignal,
 ): Promise<Replica> {
   const replicas = must(shards[shard], 'a shard')
@@ -62,8 +62,7 @@ export async function syncedReplica(
     try {
       const signal = gone === undefined ? late : AbortSignal.any([late, gone])
       const sync = async () => {
-        const one = (table: string) =>
-          replica.http.execute(syncReplica(table, features), SYNC_SETTINGS, signal)
+        const one = (table: string) => replica.http.execute(syncReplica(table), SYNC_SETTINGS, signal)
         await Promise.all(tables.map(one))
       }
       await sync()

@@ -6,8 +6,6 @@
  * A pool with a unique id has a ReplacingMergeTree whose rows are sorted by the key: of the rows of
  * a key the one with the highest `_version` counts, and a row with `_deleted` ends its record. A
  * pool without one keeps every row, so it has neither.
- *
- * ClickHouse 18.16 is a vehicle of tests. It lacks three types, whose bytes are those of integers.
  */
 import {
   COLUMN_TYPE,
@@ -40,22 +38,24 @@ export function takenNames(columns: readonly string[]): readonly string[] {
   return columns.filter(name => TAKEN.has(name.toLowerCase()))
 }
 
-/** What all servers of a cluster can do. */
-export interface ServerFeatures {
-  /** False for versions before DateTime64, Date32 and Bool. */
-  readonly hasTimes: boolean
-}
+/**
+ * A part is on the disks of a quorum when its INSERT is answered: rows outlive a power cut of all
+ * replicas. By default ClickHouse syncs neither what it fetches nor what it merges, and a merge
+ * replaces parts that were synced. These are all of its settings for syncs from 25.3 to 26.9, but
+ * for one of rows, which the one of bytes covers.
+ */
+const DURABLE = [
+  'fsync_after_insert',
+  'fsync_part_directory',
+  'min_compressed_bytes_to_fsync_after_fetch',
+  'min_compressed_bytes_to_fsync_after_merge',
+].map(name => ({ name, set: `${name} = 1` }))
+/** The same, as `SETTINGS` and `MODIFY SETTING` take them. */
+export const DURABLE_VALUES = DURABLE.map(({ set }) => set).join(', ')
 
-/** A part is on disk when its INSERT is answered: rows outlive a power cut of all replicas. */
-const DURABLE = ['fsync_after_insert', 'fsync_part_directory']
-const DURABLE_VALUES = DURABLE.map(name => `${name} = 1`).join(', ')
-
-const INTEGERS: Partial<Record<ColumnType, string>> = { BOOLEAN: 'UInt8', DATE: 'Int32', TIMESTAMP: 'Int64' }
-
-/** ClickHouse's type of a column. The bytes of both forms are the same. */
-export function tableType(type: ColumnType, isNullable: boolean, { hasTimes }: ServerFeatures): string {
-  const modern = type === 'TIMESTAMP' ? "DateTime64(6, 'UTC')" : COLUMN_TYPE[type].clickHouse
-  const plain = hasTimes ? modern : (INTEGERS[type] ?? modern)
+/** ClickHouse's type of a column. */
+export function tableType(type: ColumnType, isNullable: boolean): string {
+  const plain = type === 'TIMESTAMP' ? "DateTime64(6, 'UTC')" : COLUMN_TYPE[type].clickHouse
   return isNullable ? `Nullable(${plain})` : plain
 }
 
@@ -75,28 +75,27 @@ export function sortedBy({ columns, key, timestamp }: PoolSchema): string[] {
  * `CREATE TABLE IF NOT EXISTS …` of one replica. The server's macros name shard and replica.
  * @param path where Keeper has what the replicas of a shard share; without it the table has no
  * replicas
- * @param isDurable rows outlive a power cut. Earlier versions have no setting for it.
+ * @param isDurable rows outlive a power cut
  */
 export function createTable(
   name: string,
   schema: PoolSchema,
-  features: ServerFeatures,
   path: string | undefined,
   isDurable = false,
 ): string {
   assert((schema.key?.version ?? -1) === -1, 'a pool with a version column has no table in a cluster')
   const columns = [
-    [RECEIVED_AT, tableType('TIMESTAMP', false, features)],
-    [PAYLOAD, tableType('JSON', false, features)],
+    [RECEIVED_AT, tableType('TIMESTAMP', false)],
+    [PAYLOAD, tableType('JSON', false)],
     ...schema.columns.map((column, index) => [
       column.name,
-      tableType(column.type, isNullable(schema, index), features),
+      tableType(column.type, isNullable(schema, index)),
     ]),
     [VERSION, 'UInt64'],
     ...(schema.key === null ? [] : [[DELETED, 'UInt8']]),
   ].map(([column, type]) => `${quoteClickHouseName(column!)} ${type}`)
   // A tail asks for the newest versions.
-  const index = features.hasTimes ? [`INDEX ${VERSION}_range ${VERSION} TYPE minmax GRANULARITY 1`] : []
+  const index = `INDEX ${VERSION}_range ${VERSION} TYPE minmax GRANULARITY 1`
   const family = schema.key === null ? 'MergeTree' : 'ReplacingMergeTree'
   const parameters = [
     ...(path === undefined
@@ -106,20 +105,24 @@ export function createTable(
   ]
   const engine = `${path === undefined ? '' : 'Replicated'}${family}(${parameters.join(', ')})`
   const order = sortedBy(schema).map(quoteClickHouseName).join(', ')
-  return `CREATE TABLE IF NOT EXISTS ${quoteClickHouseName(name)} (${[...columns, ...index].join(', ')}) ENGINE = ${engine} ORDER BY (${order})${isDurable && features.hasTimes ? ` SETTINGS ${DURABLE_VALUES}` : ''}`
+  return `CREATE TABLE IF NOT EXISTS ${quoteClickHouseName(name)} (${[...columns, index].join(', ')}) ENGINE = ${engine} ORDER BY (${order})${isDurable ? ` SETTINGS ${DURABLE_VALUES}` : ''}`
 }
 
 /** Makes a replica fetch what the log of its table has. Merges need not be waited for. */
-export function syncReplica(table: string, { hasTimes }: ServerFeatures): string {
-  return `SYSTEM SYNC REPLICA ${quoteClickHouseName(table)}${hasTimes ? ' LIGHTWEIGHT' : ''}`
+export function syncReplica(table: string): string {
+  return `SYSTEM SYNC REPLICA ${quoteClickHouseName(table)} LIGHTWEIGHT`
 }
 
 /** Tables that were made with the other durability. They are settings of each replica. */
 export function otherDurability(isDurable: boolean): string {
-  return `SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND (position(engine_full, 'fsync_after_insert = 1') > 0) != ${isDurable ? 1 : 0}`
+  const has = DURABLE.map(({ set }) => `position(engine_full, '${set}') > 0`)
+  const isOther = isDurable ? `NOT (${has.join(' AND ')})` : has.join(' OR ')
+  return `SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND (${isOther})`
 }
 
 /** What ALTER TABLE does to give a table the durability. */
 export function changeDurability(isDurable: boolean): string {
-  return isDurable ? `MODIFY SETTING ${DURABLE_VALUES}` : `RESET SETTING ${DURABLE.join(', ')}`
+  return isDurable
+    ? `MODIFY SETTING ${DURABLE_VALUES}`
+    : `RESET SETTING ${DURABLE.map(({ name }) => name).join(', ')}`
 }

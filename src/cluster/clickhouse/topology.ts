@@ -1,27 +1,20 @@
-/**
- * Which servers there are: the shard and the replica of each address, as their macros say, and what
- * they can do.
- */
+/** Which servers there are: the shard and the replica of each address, as their macros say. */
 import { type ClickHouseAddress, ClickHouseError, ClickHouseHttp } from '../../query/clickhouse/http.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { CannotRun, Unavailable } from '../../util/errors.ts'
 import { warn } from '../../util/say.ts'
 import { quoteClickHouseText } from '../../util/sql.ts'
-import type { ServerFeatures } from './table.ts'
 
-type Version = readonly [major: number, minor: number]
-
-const OLDEST: Version = [25, 3]
-/** It may run tests of replication. */
-const VEHICLE: Version = [18, 16]
-export const VEHICLE_NOTE = `ClickHouse ${VEHICLE.join('.')} is for tests of replication only: Weir needs ${OLDEST.join('.')} or newer`
+/** The oldest version, as its major and its minor number. */
+const OLDEST = [25, 3] as const
 const ANSWER_BYTES_MAX = 1_048_576
 /** A server that lives answers in milliseconds. */
 const ANSWER_MS_MAX = 3_000
-/** A server that went is left alone after so long. */
-const LOOK_MS = 10_000
-/** While a server does not answer, so that it is used again soon, or its shard halved. */
-const LOOK_SILENT_MS = 1_000
+/**
+ * A server that went is left alone after so long, one that is back is used, and a shard is halved.
+ * A look is a statement or two on each server.
+ */
+const LOOK_MS = 1_000
 /** A start waits so long for servers that do not answer, and asks them again after RETRY_MS. */
 const START_MS_MAX = 30_000
 const RETRY_MS = 500
@@ -41,9 +34,8 @@ export interface Topology {
   readonly names: readonly string[]
   /** How many replicas each shard has, with those that do not answer. */
   readonly replicas: readonly number[]
-  /** Of each shard: it has two replicas, and Keeper does not hear the one that does not answer. */
+  /** Of each shard: it has two replicas, and Keeper hears one of them. */
   readonly isHalved: readonly boolean[]
-  readonly features: ServerFeatures
 }
 
 interface Found {
@@ -54,22 +46,21 @@ interface Found {
   /** How many the cluster has. */
   readonly shards: number
   readonly servers: number
-  /** False for VEHICLE. */
-  readonly isSupported: boolean
 }
 
 /** The servers as they were last seen. */
 export interface TopologyWatch {
   readonly topology: Topology
+  /** How many shards can take rows. */
+  readonly writable: number
   /** Asks all servers again, now. Never rejects. */
   look(): Promise<void>
   stop(): void
 }
 
 /**
- * Asks the servers every LOOK_MS, and more often while one does not answer. The shards stay what
- * they are: other ones would have rows where nobody looks for them. Rejects as `readTopology` does,
- * at the start alone.
+ * Asks the servers every LOOK_MS. The shards stay what they are: other ones would have rows where
+ * nobody looks for them. Rejects as `readTopology` does, at the start alone.
  */
 export async function watchTopology(
   addresses: readonly ClickHouseAddress[],
@@ -81,6 +72,7 @@ export async function watchTopology(
   let { topology } = first
   saySilent(servers, first.asked, silent)
   sayHalved(undefined, topology)
+  let writable = writableShards(topology, first.asked)
   let said = ''
   const read = async () => {
     const asked = await askAll(servers, cluster)
@@ -100,22 +92,22 @@ export async function watchTopology(
       if (!isSaid) warn(`the servers of the cluster stay as they were: ${error.message}`)
       said = error.message
     }
+    writable = writableShards(topology, asked)
   }
   let looking: Promise<void> | undefined
-  let lookedMs = monotonicMs()
   const look = () => {
-    lookedMs = monotonicMs()
     looking ??= read().finally(() => {
       looking = undefined
     })
     return looking
   }
-  const timer = setInterval(() => {
-    if (silent.size > 0 || monotonicMs() - lookedMs >= LOOK_MS) void look()
-  }, LOOK_SILENT_MS)
+  const timer = setInterval(() => void look(), LOOK_MS)
   return {
     get topology() {
       return topology
+    },
+    get writable() {
+      return writable
     },
     look,
     stop() {
@@ -123,6 +115,18 @@ export async function watchTopology(
       for (const { http } of servers) http.close()
     },
   }
+}
+
+/**
+ * How many shards can take rows: as many of their replicas answered, and have Keeper, as an INSERT
+ * needs.
+ */
+function writableShards({ names, replicas, isHalved }: Topology, asked: readonly Asked[]): number {
+  const live = asked.flatMap(each => (each.status === 'fulfilled' ? [each.value.shard] : []))
+  return names.filter((name, shard) => {
+    const count = live.filter(each => each === name).length
+    return count * 2 > (replicas[shard] ?? 0) || (count === 1 && isHalved[shard])
+  }).length
 }
 
 /** Says which servers do not answer any more, and which do again. */
@@ -214,12 +218,11 @@ async function topologyOf(asked: readonly Asked[], cluster: string): Promise<Top
     names,
     replicas: ofShards.map(each => Math.max(...each.map(({ replicas }) => replicas))),
     isHalved,
-    features: { hasTimes: found.every(({ isSupported }) => isSupported) },
   }
 }
 
 /**
- * A replica that does not answer Weir may still take part for the others. So the one that answers
+ * A replica that does not answer Weir may still take part for the others. So the one that is left
  * is asked how many replicas of a table have a session. A database without tables has no rows.
  */
 async function isHalvedShard([found, ...others]: readonly Found[]): Promise<boolean> {
@@ -232,41 +235,63 @@ async function isHalvedShard([found, ...others]: readonly Found[]): Promise<bool
   return active === '1'
 }
 
-/** Rejects with CannotRun or Unavailable. */
+/** What a server says of itself; numbers may be texts. */
+interface About {
+  readonly version: string
+  readonly macros: readonly (readonly [name: string, value: string])[]
+  /** Servers of the cluster: is it the one that is asked, number of the shard, host, port. */
+  readonly members: readonly (readonly string[])[]
+  /** Tables whose session of Keeper has expired. */
+  readonly lost: number | string
+}
+
+function aboutServer(cluster: string): string {
+  const isOf = `cluster = ${quoteClickHouseText(cluster)}`
+  return `SELECT version() AS version,
+    (SELECT groupArray([macro, substitution]) FROM system.macros) AS macros,
+    (SELECT groupArray([toString(is_local), toString(shard_num), host_name, toString(port)]) FROM system.clusters WHERE ${isOf}) AS members,
+    (SELECT countIf(is_session_expired) FROM system.replicas WHERE database = currentDatabase()) AS lost FORMAT JSONEachRow`
+}
+
+function aboutOf(answer: string): About | undefined {
+  try {
+    const about = JSON.parse(answer) as Partial<About>
+    return about.version !== undefined && about.members !== undefined ? (about as About) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Rejects with CannotRun, or with Unavailable where the server does not answer, or has lost Keeper:
+ * it takes no rows then, and cannot say that it has all of them.
+ */
 async function askServer(server: Server, cluster: string): Promise<Found> {
   const { http, address } = server
-  const ask = (sql: string) => linesOf(server, sql)
-  const [printed = ''] = await ask('SELECT version()')
-  const [major = 0, minor = 0] = printed.split('.').map(Number)
+  const [answer = ''] = await linesOf(server, aboutServer(cluster))
+  const about = aboutOf(answer)
+  if (about === undefined) throw new CannotRun(`${address.url} does not answer as ClickHouse does`)
+  const { version, macros, members, lost } = about
+  const [major = 0, minor = 0] = version.split('.').map(Number)
   const isSupported = major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1])
-  if (!isSupported && String([major, minor]) !== String(VEHICLE))
-    throw new CannotRun(`${address.url} is ClickHouse ${printed}; Weir needs ${OLDEST.join('.')} or newer`)
-  const macros = new Map(
-    (await ask('SELECT macro, substitution FROM system.macros')).map(line => {
-      const [name = '', value = ''] = line.split('\t')
-      return [name, value] as const
-    }),
-  )
-  const [shard, name] = [macros.get('shard'), macros.get('replica')]
+  if (!isSupported)
+    throw new CannotRun(`${address.url} is ClickHouse ${version}; Weir needs ${OLDEST.join('.')} or newer`)
+  const macro = (name: string) => macros.find(each => each[0] === name)?.[1]
+  const [shard, name] = [macro('shard'), macro('replica')]
   if (shard === undefined || name === undefined)
     throw new CannotRun(
       `${address.url} has no macros {shard} and {replica}, by which replicas find each other`,
     )
-  const members = (
-    await ask(
-      `SELECT is_local, shard_num, host_name, port FROM system.clusters WHERE cluster = ${quoteClickHouseText(cluster)}`,
-    )
-  ).map(line => line.split('\t'))
   const [, place, host, port] = members.find(([isLocal]) => isLocal === '1') ?? []
   if (host === undefined)
     throw new CannotRun(`${address.url} is in no cluster ${cluster} of its remote_servers`)
+  if (Number(lost) > 0) throw new Unavailable('cluster_unreachable', `${nameOf(server)} has lost Keeper`)
   return {
     replica: { http, address, name, tcp: `${host}:${port}` },
     shard,
     replicas: members.filter(member => member[1] === place).length,
     shards: new Set(members.map(member => member[1])).size,
     servers: members.length,
-    isSupported,
   }
 }
 

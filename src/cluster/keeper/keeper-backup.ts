@@ -16,7 +16,7 @@ import { ANY, KEEPER_ERROR, type Write } from './jute.ts'
 import { isRefused, KeeperClient, type KeeperOptions } from './keeper-client.ts'
 import {
   bytesOf,
-  FORMAT,
+  isReadable,
   json,
   makePath,
   type Paths,
@@ -89,7 +89,7 @@ export function readCatalogFile(text: string): CatalogFile {
   } catch {
     throw new CannotRun('this is no catalog of a cluster, or it was cut off')
   }
-  if (file?.format !== FILE_FORMAT || file.root.format !== FORMAT)
+  if (file?.format !== FILE_FORMAT || !isReadable(file.root.format))
     throw new CannotRun(
       `this is no catalog of a cluster, or its format is ${file?.format}; this version of Weir reads format ${FILE_FORMAT}`,
     )

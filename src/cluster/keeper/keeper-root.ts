@@ -4,7 +4,12 @@ import { CannotRun } from '../../util/errors.ts'
 import { KEEPER_ERROR, type Stat, type Write } from './jute.ts'
 import { isRefused, type KeeperClient } from './keeper-client.ts'
 
-export const FORMAT = 1
+/**
+ * Version of the catalog. 2: a schema may cut epoch numbers. A catalog of format 1 is read, and its
+ * next change gives it this one, which ends the nodes of earlier versions.
+ */
+export const FORMAT = 2
+const FORMAT_MIN = 1
 /** The format while documents are restored (keeper-backup.ts). */
 export const RESTORING = 0
 /** The format while `weir move` fills the tables (cluster/move/move-root.ts). */
@@ -34,15 +39,19 @@ export function checkRoot({ format, layout }: Root, ours: Layout): void {
     throw new CannotRun(
       'a folder is being moved to this catalog in Keeper, or that was cut off: run weir move again',
     )
-  if (format !== FORMAT)
+  if (!isReadable(format))
     throw new CannotRun(
-      `the catalog in Keeper has format ${format}; this version of Weir reads format ${FORMAT}`,
+      `the catalog in Keeper has format ${format}; this version of Weir reads formats up to ${FORMAT}`,
     )
   for (const [name, found] of Object.entries(ours))
     if (layout[name] !== found)
       throw new CannotRun(
         `the cluster was made with ${name} ${layout[name]}, and this node finds ${found}: rows would be looked for where they are not`,
       )
+}
+
+export function isReadable(format: number): boolean {
+  return format >= FORMAT_MIN && format <= FORMAT
 }
 
 export type Paths = ReturnType<typeof pathsOf>

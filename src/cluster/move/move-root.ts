@@ -14,6 +14,8 @@ import type { Entry } from '../../catalog/documents/catalog-types.ts'
 import { sealEntry } from '../../catalog/lmdb/seal.ts'
 import { must } from '../../util/assert.ts'
 import { CannotRun } from '../../util/errors.ts'
+import { tablesPath } from '../clickhouse/pool-tables.ts'
+import type { TablesInKeeper } from '../clickhouse/stored-rows.ts'
 import { KEEPER_ERROR, type Write } from '../keeper/jute.ts'
 import { connectKeeper, writeDocuments } from '../keeper/keeper-backup.ts'
 import { isRefused, type KeeperClient, type KeeperOptions } from '../keeper/keeper-client.ts'
@@ -90,6 +92,10 @@ export class MoveRoot {
   /** The version of the first row that comes next. */
   get version(): bigint {
     return versionOfZxid(this.#zxid)
+  }
+
+  get tables(): TablesInKeeper {
+    return { keeper: this.#keeper, path: tablesPath(this.#options.root) }
   }
 
   async stop(): Promise<void> {

@@ -1,7 +1,7 @@
 /**
- * Runs statements in ClickHouse: a bounded, fair queue before its HTTP interface (W-9).
+ * Runs statements in ClickHouse: turns (plan/query-turns.ts) before its HTTP interface (W-9).
  *
- *   run ─────► waits, in turn by application ──► tables of the pools ──► statement over them ──►
+ *   run ─────► its turn ──► tables of the pools ──► statement over them ──►
  *              HTTP ──► RowBinary ──► printed in turns (W-11)
  *   stream ──► the same, in another format, as the caller takes it
  *
@@ -13,19 +13,20 @@ import { setImmediate } from 'node:timers/promises'
 import type { Propeller } from '../../catalog/documents/model.ts'
 import { assert, must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
-import { Unavailable } from '../../util/errors.ts'
-import { FairQueue } from '../../util/fair-queue.ts'
+import { CLIENT_GONE, Unavailable } from '../../util/errors.ts'
 import {
   ANSWER_CHARACTERS_MAX,
   MiB,
   QUERIES_RUNNING_MAX,
-  QUERIES_WAITING_MAX,
+  QUERIES_WAITING_BYTES_MAX,
   QUERY_MS_MAX,
 } from '../../util/limits.ts'
 import { warn } from '../../util/say.ts'
+import { Shares } from '../../util/shares.ts'
 import { LARGEST_PROPELLER, memoryBytesOf, RESOURCES } from '../duckdb/duckdb-limits.ts'
 import { type Bound, Refused } from '../expression/values.ts'
 import type { Asker, PoolRows, QueryDone, QueryEngine, QueryTask } from '../plan/query-task.ts'
+import { QUEUE_FULL, QueryTurns, type TurnTaker, waitingBytes } from '../plan/query-turns.ts'
 import { type ClickHouseAnswer, ClickHouseError, type ClickHouseHttp, unavailable } from './http.ts'
 import { answerReader } from './row-binary.ts'
 import { type PoolTable, withRows } from './rows.ts'
@@ -41,6 +42,7 @@ export interface ClickHouseEngineOptions {
   readonly propellerOf?: (fairKey: string) => Propeller
   readonly onWaited?: (fairKey: string, ms: number) => void
   readonly runningMax?: number
+  readonly shortMs?: number
   readonly queryMsMax?: number
 }
 
@@ -59,10 +61,10 @@ interface Written {
 
 export type StreamTask = Pick<QueryTask, 'schema' | 'segments' | 'others' | 'statement' | 'versions'>
 
-interface Waiting {
-  readonly sinceMs: number
+interface Turn extends TurnTaker {
   readonly start: () => void
-  readonly reject: (error: Error) => void
+  /** Aborted where it takes too long for the short slot. */
+  readonly interrupted: AbortController
 }
 
 export class ClickHouseEngine implements QueryEngine {
@@ -70,13 +72,25 @@ export class ClickHouseEngine implements QueryEngine {
   readonly parse: QueryEngine['parse']
   readonly parseStatement: QueryEngine['parseStatement']
   readonly #options: ClickHouseEngineOptions
-  readonly #waiting = new FairQueue<Waiting>(QUERIES_WAITING_MAX)
-  /** Queries that run, by application. */
-  readonly #running = new Map<string, number>()
+  readonly #turns: QueryTurns<Turn>
+  /** Of bytes, for what waits for its turn. */
+  readonly #shares = new Shares(QUERIES_WAITING_BYTES_MAX)
   readonly #stop = new AbortController()
 
   constructor(options: ClickHouseEngineOptions) {
     this.#options = options
+    const { runningMax = QUERIES_RUNNING_MAX, queryMsMax = QUERY_MS_MAX } = options
+    this.#turns = new QueryTurns({
+      runningMax,
+      hasShortSlot: true,
+      shortMs: options.shortMs,
+      waitMsMax: queryMsMax + 2 * TIMEOUT_SLACK_MS,
+      queriesMaxOf: fairKey => RESOURCES[this.#propellerOf(fairKey)].queriesMax,
+      isOpen: () => true,
+      start: turn => turn.start(),
+      interrupt: ({ interrupted }) => interrupted.abort(),
+      onWaited: (fairKey, ms) => options.onWaited?.(fairKey, ms),
+    })
     this.parse = (text, fairKey) => options.parser.parse(text, fairKey)
     this.parseStatement = (text, fairKey) => options.parser.parseStatement(text, fairKey)
   }
@@ -85,20 +99,25 @@ export class ClickHouseEngine implements QueryEngine {
     const { copyTo, rowRange, sequenceAfter } = task
     const isOfSegments = [copyTo, rowRange, sequenceAfter].some(each => each !== undefined)
     assert(!isOfSegments, 'a task is about segments, which a cluster does not have')
-    await this.#turn(fairKey, gone)
-    const beganMs = monotonicMs()
-    try {
-      throwIfEnded(gone, this.#stop.signal)
-      verify()
-      return await this.#run(task, fairKey, beganMs, gone)
-    } finally {
-      this.#endTurn(fairKey)
+    for (let isSlow = false; ; isSlow = true) {
+      const turn = await this.#turn(task, fairKey, gone, isSlow)
+      const interrupted = turn.interrupted.signal
+      try {
+        throwIfEnded(gone, this.#stop.signal)
+        verify()
+        return await this.#run(task, fairKey, gone, interrupted)
+      } catch (error) {
+        if (!isInterrupt(error, interrupted)) throw error
+      } finally {
+        this.#endTurn(turn)
+      }
     }
   }
 
   /**
    * The answer in a format of ClickHouse, as the caller takes it. Rejects as `run` does. A stream
-   * begins in a turn, which ends with its first bytes or with the time of a query.
+   * begins in a turn, which ends with its first bytes, or with the time of a query. One without
+   * bytes that takes too long for the short slot begins again, as a query does.
    * @param settings of the format
    */
   async *stream(
@@ -107,35 +126,39 @@ export class ClickHouseEngine implements QueryEngine {
     settings: Readonly<Record<string, string>>,
     { fairKey, verify = () => {}, gone }: Asker,
   ): AsyncGenerator<Buffer, void, void> {
-    await this.#turn(fairKey, gone)
-    let endTurn = () => {
-      endTurn = () => {}
-      clearTimeout(timer)
-      this.#endTurn(fairKey)
-    }
-    const timer = setTimeout(() => endTurn(), this.#msMaxOf(fairKey))
-    const id = randomUUID()
-    const signal = AbortSignal.any([this.#stop.signal, ...(gone === undefined ? [] : [gone])])
-    let written: Written | undefined
-    let isWhole = false
-    try {
-      throwIfEnded(gone, this.#stop.signal)
-      verify()
-      const parameters = { ...STREAM_SETTINGS, ...settings, query_id: id }
-      written = await this.#written(task, format, signal)
-      const all = { ...parameters, ...written.values }
-      const chunks = written.http.stream(written.sql, all, STREAM_WAIT_MS_MAX, signal)
-      for await (const chunk of chunks) {
-        endTurn()
-        yield chunk
+    for (let isSlow = false; ; isSlow = true) {
+      const turn = await this.#turn(task, fairKey, gone, isSlow)
+      let endTurn = () => {
+        endTurn = () => {}
+        clearTimeout(timer)
+        this.#endTurn(turn)
       }
-      isWhole = true
-    } catch (error) {
-      throwIfEnded(gone, this.#stop.signal)
-      throw typedError(error, 0)
-    } finally {
-      endTurn()
-      if (!isWhole && written !== undefined) void this.#kill(id, written.http)
+      const timer = setTimeout(() => endTurn(), this.#msMaxOf(fairKey))
+      const interrupted = turn.interrupted.signal
+      const id = randomUUID()
+      const signal = AbortSignal.any([this.#stop.signal, interrupted, ...(gone === undefined ? [] : [gone])])
+      let written: Written | undefined
+      let isWhole = false
+      try {
+        throwIfEnded(gone, this.#stop.signal)
+        verify()
+        const parameters = { ...STREAM_SETTINGS, ...settings, query_id: id }
+        written = await this.#written(task, format, signal)
+        const all = { ...parameters, ...written.values }
+        const chunks = written.http.stream(written.sql, all, STREAM_WAIT_MS_MAX, signal)
+        for await (const chunk of chunks) {
+          endTurn()
+          yield chunk
+        }
+        isWhole = true
+        return
+      } catch (error) {
+        throwIfEnded(gone, this.#stop.signal)
+        if (!isInterrupt(error, interrupted)) throw typedError(error, 0)
+      } finally {
+        endTurn()
+        if (!isWhole && written !== undefined) void this.#kill(id, written.http)
+      }
     }
   }
 
@@ -144,11 +167,11 @@ export class ClickHouseEngine implements QueryEngine {
   }
 
   stats(): { readonly running: number; readonly waiting: number } {
-    return { running: this.#runningAll(), waiting: this.#waiting.size }
+    return { running: this.#turns.running, waiting: this.#turns.waiting }
   }
 
   waiting(): readonly (readonly [string, number])[] {
-    return this.#waiting.sizes()
+    return [...this.#turns.waitingOf()]
   }
 
   penalised(): readonly (readonly [string, number])[] {
@@ -157,63 +180,32 @@ export class ClickHouseEngine implements QueryEngine {
 
   async stop(): Promise<void> {
     this.#stop.abort()
-    for (let next = this.#waiting.tryShift(); next !== undefined; next = this.#waiting.tryShift())
-      next.reject(STOPPING())
+    this.#turns.stop(STOPPING())
   }
 
   // ── turns ─────────────────────────────────────────────────────────────────────────────────────
 
-  #turn(fairKey: string, gone: AbortSignal | undefined): Promise<void> {
+  #turn(task: StreamTask, fairKey: string, gone: AbortSignal | undefined, isSlow = false): Promise<Turn> {
     throwIfEnded(gone, this.#stop.signal)
-    if (this.#mayRun(fairKey)) {
-      this.#add(fairKey, 1)
-      return Promise.resolve()
-    }
-    return new Promise((resolve, reject) => {
-      const cancel = () => {
-        if (this.#waiting.remove(fairKey, waiting)) reject(CLIENT_GONE())
-      }
-      const waiting: Waiting = {
-        sinceMs: monotonicMs(),
-        start: () => {
-          gone?.removeEventListener('abort', cancel)
-          this.#add(fairKey, 1)
-          this.#options.onWaited?.(fairKey, monotonicMs() - waiting.sinceMs)
-          resolve()
-        },
-        reject,
-      }
-      if (!this.#waiting.tryPush(fairKey, waiting))
-        throw new Unavailable('queue_full', 'too many queries are waiting')
+    const bytes = waitingBytes(task)
+    if (!this.#shares.tryTake(fairKey, bytes)) throw QUEUE_FULL()
+    let cancel = () => {}
+    return new Promise<Turn>((resolve, reject) => {
+      const start = () => resolve(turn)
+      const interrupted = new AbortController()
+      const turn: Turn = { task, fairKey, isSlow, wait: undefined, interrupted, start, reject }
+      cancel = () => this.#turns.giveUp(turn, CLIENT_GONE())
       gone?.addEventListener('abort', cancel)
+      this.#turns.add(turn)
+    }).finally(() => {
+      gone?.removeEventListener('abort', cancel)
+      this.#shares.give(fairKey, bytes)
     })
   }
 
-  #endTurn(fairKey: string): void {
-    this.#add(fairKey, -1)
-    this.#startWaiting()
-  }
-
-  #startWaiting(): void {
-    const mayRun = (fairKey: string) => this.#mayRun(fairKey)
-    for (let next = this.#waiting.tryShift(mayRun); next !== undefined; next = this.#waiting.tryShift(mayRun))
-      next.start()
-  }
-
-  #mayRun(fairKey: string): boolean {
-    const { runningMax = QUERIES_RUNNING_MAX } = this.#options
-    const own = this.#running.get(fairKey) ?? 0
-    return this.#runningAll() < runningMax && own < RESOURCES[this.#propellerOf(fairKey)].queriesMax
-  }
-
-  #runningAll(): number {
-    return [...this.#running.values()].reduce((sum, count) => sum + count, 0)
-  }
-
-  #add(fairKey: string, count: number): void {
-    const running = (this.#running.get(fairKey) ?? 0) + count
-    if (running === 0) this.#running.delete(fairKey)
-    else this.#running.set(fairKey, running)
+  #endTurn(turn: Turn): void {
+    this.#turns.end(turn)
+    this.#turns.startWaiting()
   }
 
   #propellerOf(fairKey: string): Propeller {
@@ -225,12 +217,13 @@ export class ClickHouseEngine implements QueryEngine {
   async #run(
     task: QueryTask,
     fairKey: string,
-    beganMs: number,
     gone: AbortSignal | undefined,
+    interrupted: AbortSignal,
   ): Promise<QueryDone> {
+    const beganMs = monotonicMs()
     const msMax = this.#msMaxOf(fairKey)
     const timeout = AbortSignal.timeout(msMax + TIMEOUT_SLACK_MS)
-    const signals = [this.#stop.signal, timeout, ...(gone === undefined ? [] : [gone])]
+    const signals = [this.#stop.signal, timeout, interrupted, ...(gone === undefined ? [] : [gone])]
     const signal = AbortSignal.any(signals)
     const id = randomUUID()
     let written: Written | undefined
@@ -377,8 +370,12 @@ async function printed({ body, readRows, readBytes }: ClickHouseAnswer, beganMs:
 
 // ── errors ──────────────────────────────────────────────────────────────────────────────────────
 
+/** True where the interrupt is what ended a query: what failed by itself would fail again. */
+function isInterrupt(error: unknown, interrupted: AbortSignal): boolean {
+  return interrupted.aborted && error === interrupted.reason
+}
+
 const STOPPING = () => new Unavailable('stopping', 'Weir is stopping')
-const CLIENT_GONE = () => new Unavailable('client_gone', 'the client has disconnected')
 const TOOK_TOO_LONG = () => new Unavailable('timeout', 'the query took too long')
 
 function throwIfEnded(gone: AbortSignal | undefined, stop: AbortSignal): void {

@@ -131,8 +131,7 @@ export class ClickHouseHttp {
     const response = await send(`${url}/?${query}`, options, body)
     if (response.statusCode === 200) return response
     const what = (await read(response, ERROR_BYTES_MAX)).toString().slice(0, ERROR_CHARACTERS_MAX)
-    // 18.16 has no such header.
-    const code = response.headers['x-clickhouse-exception-code'] ?? /^Code: (\d+)/.exec(what)?.[1]
+    const code = response.headers['x-clickhouse-exception-code']
     throw new ClickHouseError(Number(code ?? 0), what)
   }
 

@@ -9,6 +9,7 @@
 import { must } from '../../util/assert.ts'
 import { quoteClickHouseName } from '../../util/sql.ts'
 import { queryColumns } from '../expression/operand.ts'
+import { internal, outputName } from '../expression/select.ts'
 import type { Restriction, Statement } from '../plan/plan.ts'
 import type { PoolRows, Versions } from '../plan/query-task.ts'
 
@@ -18,6 +19,12 @@ export const VERSION = '_version'
 export const ROW_BITS = 16n
 /** The same as INT64, of the rows of a task with versions. */
 export const READ_VERSION = '_service_version'
+/**
+ * The alias of a pool's rows, and that of an inner SELECT. ClickHouse looks for a column named
+ * `r.name`, and for a part `name` of a column r, before it looks for the name in the table r.
+ */
+export const POOL = internal('r')
+export const INNER = internal('s')
 
 /** The table of a pool, where one query reads it. */
 export interface PoolTable {
@@ -66,10 +73,10 @@ export function withRows(
   })
 }
 
-/** The statement of a selection, whose columns are c1, c2, …, with the names that readers see. */
+/** The statement of a selection with the names that readers see, in the place of `outputName`. */
 export function renamed(statement: Statement, names: readonly string[]): Statement {
-  const columns = names.map((name, index) => `s.c${index + 1} AS ${quoteClickHouseName(name)}`)
-  return { ...statement, sql: `SELECT ${columns.join(', ')} FROM (${statement.sql}) AS s` }
+  const columns = names.map((name, index) => `${INNER}.${outputName(index)} AS ${quoteClickHouseName(name)}`)
+  return { ...statement, sql: `SELECT ${columns.join(', ')} FROM (${statement.sql}) AS ${INNER}` }
 }
 
 function visibleRows(
@@ -86,8 +93,8 @@ function visibleRows(
   const { isLive } = table
   const below = versions !== undefined && 'to' in versions ? `${VERSION} < ${versions.to}` : ''
   const conditions = [isLive, below, where].filter(each => each !== '')
-  const all = isLive === '' ? `${table.table} AS r` : `${table.table} AS r FINAL`
-  const from = versions === undefined ? all : `(${rowsOfVersions(table, versions)}) AS r`
+  const all = isLive === '' ? `${table.table} AS ${POOL}` : `${table.table} AS ${POOL} FINAL`
+  const from = versions === undefined ? all : `(${rowsOfVersions(table, versions)}) AS ${POOL}`
   const barrier = where === '' ? '' : ` LIMIT ${2n ** 63n - 1n}`
   return `SELECT ${list} FROM ${from}${conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`}${barrier}`
 }

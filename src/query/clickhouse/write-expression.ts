@@ -15,6 +15,7 @@ import { READ_PARTS } from '../expression/functions.ts'
 import type { Select } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
+import { INNER, POOL } from './rows.ts'
 import { averageOfBigints, isBigint } from './write-average.ts'
 import { castSql, isWide, NULLABLE } from './write-casts.ts'
 import { newLet } from './write-lambda.ts'
@@ -37,10 +38,10 @@ export class ClickHouseWriter {
   readonly binder = new Binder()
   readonly name = newLet()
   /** Aliases of pools: their columns have the types of tables. */
-  readonly pools = new Set(['r'])
-  /** The only table of the SELECT that is written, where columns name none: `r` is a pool's. */
-  table = 'r'
-  /** The alias of the subquery that has the columns of a table (write-joins.ts). */
+  readonly pools = new Set([POOL])
+  /** The only table of the SELECT that is written, where columns name none: POOL is a pool's. */
+  table = POOL
+  /** The alias of the subquery that has the columns of a table (write-sources.ts). */
   readonly renamed = new Map<string, string>()
   /** The SQL of a subquery, written by this writer. */
   readonly select: (select: Select) => string
@@ -121,7 +122,7 @@ export class ClickHouseWriter {
         return typed.kind === 'date' ? `toInt32(${sql})` : `toUnixTimestamp64Micro(${sql})`
       }
       case 'output':
-        return `s.${quoteClickHouseName(must(typed.word, 'the name of an output'))}`
+        return `${INNER}.${quoteClickHouseName(must(typed.word, 'the name of an output'))}`
       case 'value':
         return this.binder.bind(must(typed.bound, 'a value'))
       case 'null':
@@ -260,7 +261,7 @@ export class ClickHouseWriter {
     // It is written twice: a lambda holds no subquery.
     if (holdsQuery(one)) throw new Refused('the value before IN (SELECT …) holds no subquery in a cluster')
     const { name, value: column } = must(must(typed.select, 'a subquery').outputs[0], 'a column')
-    const x = `x.${quoteClickHouseName(name)}`
+    const x = `${INNER}.${quoteClickHouseName(name)}`
     const isReal = one.kind === 'real'
     const as = isReal
       ? 'toFloat64'
@@ -270,7 +271,7 @@ export class ClickHouseWriter {
           ? 'toInt128'
           : 'toInt64'
     const key = isReal ? `multiIf(isNaN(${x}), nan, ${x} = 0, abs(${x}), ${x})` : x
-    const rows = `(${this.#query(typed)}) AS x`
+    const rows = `(${this.#query(typed)}) AS ${INNER}`
     const value = this.distinct(one)
     const found = `${as}(${value}) IN (SELECT ${as}(${key}) FROM ${rows} WHERE ${x} IS NOT NULL)`
     const hasNull = `(SELECT countIf(${x} IS NULL) FROM ${rows}) > 0`

@@ -17,23 +17,21 @@ export interface WrittenChanges {
 /**
  * @param table by which columns are named, so that no name of a lambda is one of them
  * @param types of the columns that are set
- * @param hasTimes false for versions before DateTime64 and Date32, whose tables have integers
  */
 export function writeRowChanges(
   table: string,
   where: Typed | undefined,
   values: readonly Typed[],
   types: readonly ColumnType[],
-  hasTimes: boolean,
 ): WrittenChanges {
   const writer = new ClickHouseWriter(() => {
     throw new AssertionFailed('an expression over one row has no subquery')
   })
   writer.table = table
-  if (hasTimes) writer.pools.add(table)
+  writer.pools.add(table)
   return {
     where: where === undefined ? '' : writer.write(where),
-    values: values.map((value, index) => newValue(writer.write(value), types[index], writer, hasTimes)),
+    values: values.map((value, index) => newValue(writer.write(value), types[index], writer)),
     bounds: writer.binder.bounds,
   }
 }
@@ -46,12 +44,7 @@ const DAY_US = 86_400_000_000
  * As ingest stores it: JSON null is null, and -0 is 0. A value that ingest refuses is null: NaN, an
  * infinite number, and a time outside of the years 0001 to 9999.
  */
-function newValue(
-  sql: string,
-  type: ColumnType | undefined,
-  { name }: ClickHouseWriter,
-  hasTimes: boolean,
-): string {
+function newValue(sql: string, type: ColumnType | undefined, { name }: ClickHouseWriter): string {
   switch (type) {
     case 'JSON':
       return `nullIf(${sql}, 'null')`
@@ -60,12 +53,12 @@ function newValue(
       return name([sql], x => `if(isFinite(${x}), ${x} + 0, NULL)`)
     case 'DATE':
       return name([sql], days => {
-        const date = hasTimes ? `addDays(toDate32(0), ${days})` : days
+        const date = `addDays(toDate32(0), ${days})`
         return `if(${days} >= ${DAY_MIN} AND ${days} <= ${DAY_MAX}, ${date}, NULL)`
       })
     case 'TIMESTAMP':
       return name([sql], us => {
-        const time = hasTimes ? `fromUnixTimestamp64Micro(${us}, 'UTC')` : us
+        const time = `fromUnixTimestamp64Micro(${us}, 'UTC')`
         return `if(${us} >= ${DAY_MIN * DAY_US} AND ${us} < ${(DAY_MAX + 1) * DAY_US}, ${time}, NULL)`
       })
     default:

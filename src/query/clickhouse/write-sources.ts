@@ -8,8 +8,9 @@
  */
 import { AssertionFailed, must } from '../../util/assert.ts'
 import { quoteClickHouseName } from '../../util/sql.ts'
-import type { Select, Source } from '../expression/select.ts'
+import { internal, type Select, type Source } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'
+import { INNER } from './rows.ts'
 import type { ClickHouseWriter } from './write-expression.ts'
 
 type Join = Extract<Source, { kind: 'join' }>
@@ -100,7 +101,7 @@ class Sources {
   }
 
   #nested(join: Join, aliases: readonly string[]): string {
-    const name = `j${aliases.join('')}`
+    const name = internal(`j${aliases.join('')}`)
     const inner = this.#join(join)
     const names = new Map<string, string>()
     for (const { table, column } of this.#columns)
@@ -160,15 +161,16 @@ function combinationSql({ operator, isAll, left, right }: Combination, writer: C
   const names = left.outputs.map(({ name }) => quoteClickHouseName(name))
   // Zeros and NaN are told apart by their bytes.
   const keys = left.outputs.map(({ name, value }) => {
-    const x = `x.${quoteClickHouseName(name)}`
+    const x = `${INNER}.${quoteClickHouseName(name)}`
     const key = value.kind === 'real' ? `multiIf(isNaN(${x}), nan, ${x} = 0, abs(${x}), ${x})` : x
     return `${key} AS ${quoteClickHouseName(name)}`
   })
   const list = names.join(', ')
-  if (operator === 'UNION') return `(SELECT DISTINCT ${keys.join(', ')} FROM (${a} UNION ALL ${b}) AS x)`
+  if (operator === 'UNION')
+    return `(SELECT DISTINCT ${keys.join(', ')} FROM (${a} UNION ALL ${b}) AS ${INNER})`
   const [of, n] = [quoteClickHouseName('_service_left'), quoteClickHouseName('_service_n')]
   const both = [a, b].map(
-    (each, index) => `SELECT ${keys.join(', ')}, ${1 - index} AS ${of} FROM ${each} AS x`,
+    (each, index) => `SELECT ${keys.join(', ')}, ${1 - index} AS ${of} FROM ${each} AS ${INNER}`,
   )
   const [ofLeft, ofRight] = [`countIf(${of} = 1)`, `countIf(${of} = 0)`]
   const isExcept = operator === 'EXCEPT'

@@ -1,9 +1,10 @@
 /** A plan as a statement of ClickHouse (25.3 and newer). */
 import { must } from '../../util/assert.ts'
 import { quoteClickHouseName } from '../../util/sql.ts'
-import type { Order, Output, Select } from '../expression/select.ts'
+import { type Order, type Output, outputName, type Select } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'
 import type { CommonTable, Dialect, Restriction, VisibleRows } from '../plan/plan.ts'
+import { INNER, POOL } from './rows.ts'
 import { ClickHouseWriter, operand } from './write-expression.ts'
 import { sourceSql } from './write-sources.ts'
 
@@ -41,12 +42,12 @@ function selectSql(select: Select, writer: ClickHouseWriter, isOuter: boolean): 
   const { orderBy = [], limit, offset = 0 } = select
   const tables = fromSql(select, from, writer)
   const { table } = writer
-  writer.table = from === undefined || 'kind' in from ? 'r' : 's'
+  writer.table = from === undefined || 'kind' in from ? POOL : INNER
   const sets = groupingSets.map(values => `(${values.map(each => writer.group(each)).join(', ')})`)
   const groups = groupBy.map(each => writer.group(each))
   const list = outputs.map(({ name, value }, index) => {
     // Users' names may be equal, or those of tables.
-    const own = isOuter ? `c${index + 1}` : name
+    const own = isOuter ? outputName(index) : name
     return `${valueSql(value, isDistinct, isOuter, writer)} AS ${quoteClickHouseName(own)}`
   })
   const clauses = [
@@ -72,11 +73,11 @@ function limitSql(limit: number | undefined, offset: number): string {
 }
 
 function fromSql(select: Select, from: Select['from'], writer: ClickHouseWriter): string {
-  if (from === undefined) return 'FROM rows AS r'
-  if ('outputs' in from) return `FROM (${selectSql(from, writer, false)}) AS s`
+  if (from === undefined) return `FROM rows AS ${POOL}`
+  if ('outputs' in from) return `FROM (${selectSql(from, writer, false)}) AS ${INNER}`
   if ('kind' in from) return from.kind === 'nothing' ? '' : `FROM ${sourceSql(from, select, writer)}`
   const parts = from.map(each => `(${selectSql(each, writer, false)})`)
-  return `FROM (${parts.join(' UNION ALL ')}) AS s`
+  return `FROM (${parts.join(' UNION ALL ')}) AS ${INNER}`
 }
 
 function valueSql(value: Typed, isDistinct: boolean, isOuter: boolean, writer: ClickHouseWriter): string {
