@@ -32,7 +32,7 @@ export default function configure(eleventy) {
     version: JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).version,
   }))
   for (const { source, text } of pages)
-    if (!source.startsWith('docs/') || source === 'docs/decisions/README.md')
+    if (!source.startsWith('docs/'))
       eleventy.addTemplate(`${VIRTUAL}/${source.replaceAll(/[./]/g, '-')}.md`, text, { source })
   eleventy.amendLibrary('md', md => setMarkdown(md, { pageOf, pages, parts, images }))
   eleventy.addPassthroughCopy({

@@ -40,6 +40,7 @@ export const SECTIONS = [
       'docs/cluster.md',
       'docs/how-to/back-up-to-a-bucket.md',
       'docs/how-to/move-to-a-cluster.md',
+      'docs/how-to/repair-a-cluster.md',
       'docs/operating.md',
       'docs/http.md',
       'examples/deploy/README.md',

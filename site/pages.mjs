@@ -30,7 +30,6 @@ export const root = dirname(dirname(fileURLToPath(import.meta.url)))
 
 /** Endings of linked files that are copied as they are. */
 const IMAGE = /\.(png|jpg|svg)$/
-const DECISIONS = 'docs/decisions/README.md'
 const LINK = /\]\(([^)\s#]+)/g
 
 /** @param {string} source */
@@ -71,18 +70,10 @@ export function findPages() {
   })
   const indexed = left.filter(isIndexed).map(source => ({ source, section: '', isSearched: false }))
   const written = [...named, ...indexed].map(page => {
-    const text = page.source === DECISIONS ? decisionsText(own) : read(page.source)
+    const text = read(page.source)
     return { ...page, text, title: titleOf(text), path: pathOf(page.source) }
   })
   return [...written, ...linkedFiles(written)]
-}
-
-/** The list of decisions, which no file holds. @param {readonly string[]} own */
-function decisionsText(own) {
-  const lines = own
-    .filter(source => /^docs\/decisions\/\d/.test(source))
-    .map(source => `- [${titleOf(read(source))}](${posix.basename(source)})`)
-  return `# Decisions\n\nThe reasons behind Weir, each with the figures that decided.\n\n${lines.join('\n')}\n`
 }
 
 /** Text files of the repository that pages link to. @param {readonly Page[]} pages */
