@@ -110,17 +110,19 @@ const BROWSER = ['browser/']
 
 /** With servers of Debian's packages: `npm run test:cluster`. */
 const CLUSTER = ['cluster/']
+/** Those of CLUSTER that do not run in the long mode: it has what guards acknowledged events. */
+const NOT_LONG = ['cluster/!(faults|lost_replica)']
 
 /** Modes whose results stand beside those of `npm test`. */
-const OWN_RESULTS = ['more', 'browser', 'cluster', 'cluster-store']
+const OWN_RESULTS = ['more', 'browser', 'cluster', 'cluster-modern', 'cluster-store']
 
 /** The files of a run. One that the command line names runs, whichever list it is in. */
 function filesOf(mode) {
   const isNamed = process.argv.slice(2).some(argument => argument.includes('dist/test/'))
   if (isNamed) return { include: ALL, exclude: [] }
-  if (mode === 'long') return { include: ALL, exclude: files([...BROWSER, ...CLUSTER]) }
+  if (mode === 'long') return { include: ALL, exclude: files([...BROWSER, ...NOT_LONG]) }
   if (mode === 'browser') return { include: files(BROWSER), exclude: [] }
-  if (mode === 'cluster') return { include: files(CLUSTER), exclude: [] }
+  if (mode === 'cluster' || mode === 'cluster-modern') return { include: files(CLUSTER), exclude: [] }
   if (mode === 'cluster-store')
     return { include: files(suitesOn(process.env['WEIR_TEST_STORE'])), exclude: [] }
   if (mode === 'more') return { include: files(MORE), exclude: files(LONG) }

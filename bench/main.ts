@@ -158,6 +158,11 @@ const QUESTIONS = {
     asks: 'do memory, files, log and threads stay the same over 30 minutes of updates, deletes, polling and compaction?',
     takes: ['minutes', 'pools', 'rows'],
   },
+  starvation: {
+    load: async () => (await import('./starvation.ts')).benchStarvation,
+    asks: 'what does one application’s load do to another’s counters, statements, exports, lists and posts?',
+    takes: ['server', 'only', 'seconds', 'rows'],
+  },
   tail: {
     load: async () => (await import('./tail.ts')).benchTail,
     asks: 'what do readers of a live tail cost full ingest, and do they hear of every event?',

@@ -33,7 +33,7 @@ const ARROW_PAUSE_MS = 1_000
 const EVENT_PAUSE_MS = 20
 const MEMORY_PAUSE_MS = 50
 /** A query that has no answer by then has failed. */
-const ANSWER_MS_MAX = 60_000
+export const ANSWER_MS_MAX = 60_000
 const MiB = 1024 ** 2
 
 /** Runs each attack for `seconds` (60), `only` those with a text in their name. */
@@ -50,7 +50,8 @@ export async function benchReaders(options: ReadersOptions): Promise<void> {
   for (const attack of attacks) await underAttack(attack, main, seconds)
 }
 
-function mainOf(folder: string | undefined): string | undefined {
+/** The main.js of another build, if an option names its folder. */
+export function mainOf(folder: string | undefined): string | undefined {
   if (folder === undefined) return undefined
   const main = join(resolve(folder), 'dist', 'src', 'app', 'main.js')
   if (existsSync(main)) return main
@@ -101,7 +102,7 @@ async function underAttack(attack: ReaderAttack, main: string | undefined, secon
   }
 }
 
-interface Repeated {
+export interface Repeated {
   readonly ms: number[]
   /** Number of failures by message. */
   readonly errors: Map<string, number>
@@ -124,7 +125,7 @@ async function repeat(end: number, pauseMs: number, work: () => Promise<void>): 
   return done
 }
 
-function failures({ errors }: Repeated): string {
+export function failures({ errors }: Repeated): string {
   return String([...errors.values()].reduce((sum, count) => sum + count, 0))
 }
 
@@ -140,12 +141,12 @@ export async function asked(server: TestServer, token: string, path: string, bod
   if (answer.status !== 200) throw new Error(`${path}: ${answer.status} ${text}`)
 }
 
-/** A token of a new application with the smallest propeller. */
-export async function application(server: TestServer): Promise<string> {
+/** A token of a new application, with the smallest propeller where nothing else is said. */
+export async function application(server: TestServer, propeller = 'P1_X_SMALL'): Promise<string> {
   const { data } = await server.graphql<{
     createApplication: { application: { clientId: string; secret: string } }
   }>(
-    `mutation { createApplication(input: { propeller: P1_X_SMALL, scopes: [DATA_POOL_QUERY, DATA_POOL_WRITE] }) {
+    `mutation { createApplication(input: { propeller: ${propeller}, scopes: [DATA_POOL_QUERY, DATA_POOL_WRITE] }) {
        ... on ApplicationResponse { application { clientId secret } } } }`,
   )
   const { clientId, secret } = data.createApplication.application

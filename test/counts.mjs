@@ -12,6 +12,7 @@ const OTHERS = [
   'test-results-more.json',
   'test-results-browser.json',
   'test-results-cluster.json',
+  'test-results-cluster-modern.json',
   'test-results-nodes.json',
   'sanitize/tree/dist/test-results.json',
 ]

@@ -3,7 +3,7 @@
  * an invariant names it.
  */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { expect, test } from 'vitest'
 import { COMMANDS, commandHelp, helpText } from '../src/app/commands.ts'
@@ -127,8 +127,7 @@ test('the site has a place for each page, and its first page names each job', as
   }
   const named = navigation.SECTIONS.flatMap(({ pages }) => pages)
   expect(named.length).toBe(new Set(named).size)
-  const made = 'docs/decisions/README.md' // the site makes this list itself
-  expect(named.filter(page => page !== made && !existsSync(join(ROOT, page)))).toEqual([])
+  expect(named.filter(page => !existsSync(join(ROOT, page)))).toEqual([])
   const jobs = PAGES.filter(page => page.startsWith('docs/how-to/'))
   expect(jobs.filter(page => !named.includes(page))).toEqual([])
   const first = read('docs/README.md')
@@ -186,11 +185,19 @@ test('files that the pages name exist', () => {
   expect(missing).toEqual([])
 })
 
-test('a decision has at most 40 lines', () => {
-  const decisions = PAGES.filter(page => page.startsWith('docs/decisions/'))
-  const linesOf = (page: string) => read(page).trimEnd().split('\n').length
+test('a decision has at most 40 lines and a status, and stands in the index once, with it', () => {
+  const decisions = PAGES.filter(page => /^docs\/decisions\/\d/.test(page)).sort()
+  const linesOf = (page: string) => read(page).trimEnd().split('\n')
   expect(decisions.length).toBeGreaterThan(30)
-  expect(decisions.filter(page => linesOf(page) > DECISION_LINES_MAX)).toEqual([])
+  expect(decisions.filter(page => linesOf(page).length > DECISION_LINES_MAX)).toEqual([])
+  const status = /^Status: (holds(?=$)|holds in part(?=: .)|superseded by \[\d{4}\]\(\S+\)(?=$))/
+  const shown = decisions.map(page => [basename(page), status.exec(linesOf(page)[2] ?? '')?.[1]])
+  const entry = /^- \[\d{4}\]\(([^)]+)\) .+: (holds(?: in part)?|superseded by .+)$/
+  const index = linesOf('docs/decisions/README.md').flatMap(line => {
+    const [, file, word] = entry.exec(line) ?? []
+    return file === undefined ? [] : [[file, word]]
+  })
+  expect(index.sort()).toEqual(shown)
 })
 
 test('the README names scripts, commands and options that exist', () => {

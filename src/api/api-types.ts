@@ -40,7 +40,7 @@ export interface Reply {
   readonly headers?: Readonly<Record<string, string>>
   /** Sent unchanged; "" sends no body. */
   readonly body: string | Uint8Array
-  /** headText() of status and headers, kept for a reply that is sent many times. */
+  /** keptHead() of status and headers, kept for a reply that is sent many times. */
   readonly head?: string
 }
 
@@ -246,6 +246,8 @@ export interface ApiOptions extends Partial<ApiTimes> {
   readonly chunked: boolean
   /** Connections at once. 0 or absent means RLIMIT_NOFILE minus DESCRIPTORS_RESERVED. */
   readonly connectionsMax?: number
+  /** See ListenOptions. */
+  readonly idleMsMax?: number
 }
 
 interface ApiStats {
@@ -260,6 +262,7 @@ interface ApiStats {
   readonly connections: number
   readonly connectionsMax: number
   readonly connectionsRefused: number
+  readonly connectionsUnheard: number
 }
 
 export interface Api {

@@ -2,17 +2,18 @@
  * Every route but ingest: the table of routes, and the requests that it finds a handler for. A
  * handler gets a whole body and returns a Reply.
  *
- *   W-9  At most CONTROL_REQUESTS_MAX handlers run. A body has at most its route's bytes and
- *        BODY_MS_MAX. At most CONTROL_INCOMPLETE_MAX bodies with CONTROL_INCOMPLETE_BYTES_MAX are
- *        incomplete: beyond that the oldest gets 408, so a client that sends half a body keeps
- *        nobody out.
+ *   W-9  Handlers run for at most CONTROL_BYTES_MAX of requests. A body has at most its route's
+ *        bytes and BODY_MS_MAX. At most CONTROL_INCOMPLETE_MAX bodies are incomplete, with at most
+ *        CONTROL_INCOMPLETE_BYTES_MAX: beyond that the oldest gets 408, so a client that sends half
+ *        a body keeps nobody out.
  */
 
 import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import {
   BODY_MS_MAX,
-  CONTROL_REQUESTS_MAX,
+  CONTROL_BYTES_MAX,
+  CONTROL_REQUEST_BYTES,
   GRAPHQL_BODY_BYTES_MAX,
   MiB,
   ROUTE_BODY_BYTES_MAX,
@@ -183,11 +184,11 @@ type ControlHead = Omit<ControlRequest, 'body' | 'gone' | 'ids' | 'span'>
 
 const BUSY = refuse(503, 'busy', 'too many requests are under way')
 
-/** Runs control requests. One counts against CONTROL_REQUESTS_MAX once its body is complete. */
+/** Runs control requests. One counts against CONTROL_BYTES_MAX once its body is complete. */
 export class Control {
   readonly bodies = new ControlBodies()
   readonly #streams: Streams
-  #running = 0
+  #heldBytes = 0
 
   constructor(streams: Streams) {
     this.#streams = streams
@@ -226,9 +227,10 @@ export class Control {
     this.bodies.read(responder, bodyBytesMax, async body => {
       if (body === undefined) return
       if ('status' in body) early(body)
-      else if (this.#running >= CONTROL_REQUESTS_MAX) early(BUSY)
+      else if (this.#heldBytes >= CONTROL_BYTES_MAX) early(BUSY)
       else {
-        this.#running += 1
+        const bytes = body.byteLength + CONTROL_REQUEST_BYTES
+        this.#heldBytes += bytes
         const gone = new AbortController()
         responder.onGone = () => gone.abort()
         await this.#answer(
@@ -237,7 +239,7 @@ export class Control {
           { ...head, body, gone: gone.signal, ids: responder.ids, span: responder.span },
           cors,
         )
-        this.#running -= 1
+        this.#heldBytes -= bytes
       }
     })
   }

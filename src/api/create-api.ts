@@ -3,6 +3,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
+import { HTTP_IDLE_MS_MAX } from '../util/limits.ts'
 import { API_TIMES, type Api, type ApiDeps, type ApiOptions } from './api-types.ts'
 import { Control, controlRoutes, type Router } from './control.ts'
 import {
@@ -47,24 +48,25 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
   const rate = new RateLimit(options.rateLimit)
   const ingest = new Ingest(deps, rate, times)
   const streams = new Streams(times)
-  const imports = new Imports(deps, ingest, rate, connections, times.uploadStallMs)
+  const imports = new Imports(deps, ingest, rate, connections, times)
   const control = new Control(streams)
   const routes = controlRoutes(deps, connections, control, imports)
   const onRequest = dispatcher(deps, connections, ingest, rate, routes, options.chunked)
-  const ticking = [ingest, control.bodies, connections.drain, connections.unread, streams, imports]
+  const { drain, unread, sockets } = connections
+  const ticking = [ingest, control.bodies, drain, unread, sockets, streams, imports]
   const timer = setInterval(() => {
     const now = monotonicMs()
     connections.ticks += 1
     for (const one of ticking) one.tick(now)
   }, API_TICK_MS)
   try {
-    const { host, port, tls } = options
-    const listening = await options.transport.listen({ host, port, connections, onRequest, tls })
+    const { host, port, tls, idleMsMax = HTTP_IDLE_MS_MAX } = options
+    const listening = await options.transport.listen({ host, port, connections, onRequest, tls, idleMsMax })
     const unwatch = tls === undefined ? () => {} : watchPair(tls, pair => listening.renew(pair))
     return {
       host,
       port: listening.port,
-      replay: replayPort({ catalog: deps.imports.catalog, api: deps, ingest, rate }),
+      replay: replayPort({ catalog: deps.imports.catalog, api: deps, ingest }),
       stats: () => ({
         open: connections.open,
         waitingRequests: ingest.bodies.waiting.length,
@@ -74,9 +76,10 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
         unreadAnswers: connections.unread.length,
         imports: imports.length,
         streams: streams.length,
-        connections: connections.sockets.open,
+        connections: sockets.open,
         connectionsMax,
-        connectionsRefused: connections.sockets.refused,
+        connectionsRefused: sockets.refused,
+        connectionsUnheard: sockets.unheard,
       }),
       stop: async deadlineMs => {
         // Meanwhile /readyz answers 503. Then close() ends listening as well.

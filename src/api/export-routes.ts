@@ -4,8 +4,8 @@
  *   GET /v1/pools/{id or name}/arrow    as an Arrow IPC stream
  *   GET /v1/pools/{id or name}/export   as NDJSON, CSV or Parquet, which an import takes again
  *
- *   W-8  The end of a stream comes only after its last row. A stream whose application is deleted
- *        breaks off before its next batch.
+ *   W-8  The end of a stream comes only after its last row. A stream whose application is deleted,
+ *        or sees something else now, breaks off before its next batch.
  *   W-9  One batch is in memory. A Parquet file is copied to data/tmp first: at most
  *        FILE_EXPORTS_MAX stand there, from their copy to the end of their download.
  *   W-11 The export thread makes batches and lines.
@@ -31,7 +31,7 @@ import { isDiskError } from '../util/disk.ts'
 import type { Refusal } from '../util/errors.ts'
 import { EXPORT_PIECE_BYTES, ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
 import type { ControlRequest, ControlRoute, Reply, StreamAnswer } from './api-types.ts'
-import { accessTo, QUERY_SCOPE, type ReaderDeps, readerOf, selectionOf } from './pool-reader.ts'
+import { accessTo, QUERY_SCOPE, type ReaderDeps, readerOf, selectionOf, verifyView } from './pool-reader.ts'
 import { problemReply, refuse } from './problem.ts'
 
 interface ExportDeps extends ReaderDeps {
@@ -104,6 +104,8 @@ function headersOf(format: Format, { pool }: Selected): Record<string, string> {
 interface Selected {
   readonly pool: Pool
   readonly caller: Identity
+  /** Throws where the rows may go on no longer. */
+  readonly verify: () => void
   readonly rows: SelectedRows
 }
 
@@ -137,9 +139,9 @@ async function selectRows(
     deps.engine.dialect,
   )
   if ('badRequest' in planned) return badParameter(planned)
-  const verify = () => caller.verifyAgain(QUERY_SCOPE)
+  const verify = () => verifyView([{ schema, policy }], caller, deps.catalog.read, QUERY_SCOPE)
   const asker = { fairKey: caller.applicationId, verify, gone: request.gone }
-  return { pool, caller, rows: { schema, planned, asker } }
+  return { pool, caller, verify, rows: { schema, planned, asker } }
 }
 
 const SELECTION: readonly (keyof Selection)[] = ['columns', 'filters', 'start', 'stop']
@@ -167,13 +169,13 @@ type Chunks = AsyncIterable<Uint8Array>
  * @param framed adds what stands before the batches
  */
 async function* streamed(
-  { rows, caller }: Selected,
+  { rows, verify }: Selected,
   text: ExportText | undefined,
   framed: (batches: Chunks) => Chunks,
   deps: ExportDeps,
 ): AsyncGenerator<Uint8Array, void, void> {
   for await (const chunk of framed(deps.exports.batches(rows, text))) {
-    caller.verifyAgain(QUERY_SCOPE)
+    verify()
     yield chunk
   }
 }
@@ -184,14 +186,14 @@ async function* withHeader(columns: ExportText['columns'], lines: Chunks): Async
 }
 
 async function* parquet(
-  { rows, caller }: Selected,
+  { rows, verify }: Selected,
   { exports, temporaryFolder }: ExportDeps,
 ): AsyncGenerator<Uint8Array, void, void> {
   const file = nextExportFile(temporaryFolder)
   try {
     await exports.parquet(file, rows)
     for await (const piece of createReadStream(file, { highWaterMark: EXPORT_PIECE_BYTES })) {
-      caller.verifyAgain(QUERY_SCOPE)
+      verify()
       yield piece as Uint8Array
     }
   } catch (error) {

@@ -19,15 +19,19 @@ export function noSuchParameter(name: string, known: readonly string[]): string 
   return `${shown(name)}: there is no such parameter${meant}; ${all}`
 }
 
-/** The parameters by their names, each of `known` and given once; or what is wrong. */
+/**
+ * The parameters by their names, each of `known` and given once; or what is wrong.
+ * @param repeated one of them that may be given several times
+ */
 export function readParameters(
   query: string,
   known: readonly string[],
+  repeated?: string,
 ): ReadonlyMap<string, string> | string {
   const texts = new Map<string, string>()
   for (const [name, value] of new URLSearchParams(query)) {
     if (!known.includes(name)) return noSuchParameter(name, known)
-    if (texts.has(name)) return `${name}: it is given more than once`
+    if (texts.has(name) && name !== repeated) return `${name}: it is given more than once`
     texts.set(name, value)
   }
   return texts

@@ -7,9 +7,9 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { Memory } from '../catalog/documents/memory.ts'
 import type { Pool, Scope } from '../catalog/documents/model.ts'
 import type { BadQuery } from '../query/expression/values.ts'
-import { type Access, accessOf } from '../query/plan/policy.ts'
+import { type Access, accessOf, type PoolsOfQuestion } from '../query/plan/policy.ts'
 import { readColumns, type Selection } from '../query/selection.ts'
-import type { Refusal } from '../util/errors.ts'
+import { type Refusal, Unavailable } from '../util/errors.ts'
 import type { ControlRequest } from './api-types.ts'
 import { noSuchParameter } from './parameters.ts'
 import { refuse, unknownPool } from './problem.ts'
@@ -49,6 +49,31 @@ export function hasScope(
 export function accessTo(pool: Pool, caller: Identity, read: Memory): Access {
   const assigned = read.policyOf(pool.id, caller.applicationId)
   return accessOf(pool, assigned, caller.policyValues, hasScope(caller, 'admin', read))
+}
+
+/**
+ * Checks a long answer before each of its parts: the caller must be allowed to read still, and to
+ * see of each pool what it saw at the beginning. A deleted pool has no policy any more: its rows go
+ * on to their end. Throws AccessEnded or Unavailable.
+ * @param scopes see Identity
+ */
+export function verifyView(
+  pools: PoolsOfQuestion,
+  caller: Identity,
+  read: Memory,
+  ...scopes: readonly Scope[]
+): void {
+  caller.verifyAgain(...scopes)
+  for (const { schema, policy } of pools) {
+    const pool = read.poolsByNumber.get(schema.pool)
+    if (pool === undefined) continue
+    const access = accessTo(pool, caller, read)
+    if ('forbidden' in access || JSON.stringify(access.policy) !== JSON.stringify(policy))
+      throw new Unavailable(
+        'policy_changed',
+        `what the application may see of Data Pool ${pool.uniqueName} was changed meanwhile: ask again`,
+      )
+  }
 }
 
 /**

@@ -11,7 +11,8 @@
  * another page sends, and `Sec-Fetch-Site` or `Origin` must name this server.
  *
  *   W-9  At most SESSIONS_MAX sessions, and SESSIONS_PER_APPLICATION_MAX of an application: the
- *        one that was begun first ends for a new one. One code at a time.
+ *        one that was begun first ends for a new one, of the application that has most. One code at
+ *        a time.
  */
 import { randomBytes } from 'node:crypto'
 import type { Identity, Tokens } from '../catalog/access/token.ts'
@@ -99,14 +100,25 @@ export class Sessions {
     // A new value each time: whoever planted a cookie before knows nothing (session fixation).
     const secret = newSecret()
     this.#forget(asked)
-    const own = [...this.#sessions].filter(
-      ([, session]) => session.identity.applicationId === identity.applicationId,
-    )
-    if (own.length >= SESSIONS_PER_APPLICATION_MAX) this.#sessions.delete(own[0]![0])
-    else if (this.#sessions.size >= SESSIONS_MAX)
-      this.#sessions.delete(must(this.#sessions.keys().next().value, 'a session'))
+    const own = this.#of(identity.applicationId)
+    if (own.length >= SESSIONS_PER_APPLICATION_MAX) this.#sessions.delete(own[0]!)
+    else if (this.#sessions.size >= SESSIONS_MAX) this.#endOne()
     this.#sessions.set(digestOf(secret), { identity, untilMs: monotonicMs() + SESSION_MS })
     return await this.#answer(identity, this.#cookie(asked, secret, SESSION_MS / 1000))
+  }
+
+  /** The sessions of an application, the first begun first. */
+  #of(applicationId: string): string[] {
+    return [...this.#sessions].flatMap(([key, { identity }]) =>
+      identity.applicationId === applicationId ? key : [],
+    )
+  }
+
+  /** Ends the first session of the application that has most. */
+  #endOne(): void {
+    const applications = new Set([...this.#sessions.values()].map(one => one.identity.applicationId))
+    const each = [...applications].map(id => this.#of(id)).sort((a, b) => b.length - a.length)
+    this.#sessions.delete(must(each[0]?.[0], 'a session'))
   }
 
   /** Ends the sessions of all cookies of this server: one of them is the person's. */

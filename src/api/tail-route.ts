@@ -10,9 +10,9 @@
  * Readers that ask the same share a poller, which runs one query at most every TAIL_INTERVAL_MS,
  * and none while the store knows of nothing new. Without readers there is no poller.
  *
- *   W-9  At most TAIL_READERS_MAX readers, and TAILS_PER_APPLICATION_MAX of one application. A step
- *        has at most TAIL_STEP_BYTES of rows. A reader that has not taken what it got misses the
- *        next steps, and is told how many rows; it is disconnected after TAIL_STALL_MS.
+ *   W-9  At most TAIL_READERS_MAX readers, in shares of applications. A step has at most
+ *        TAIL_STEP_BYTES of rows. A reader that has not taken what it got misses the next steps,
+ *        and is told how many rows; it is disconnected after TAIL_STALL_MS.
  *   W-11 A step words at most TAIL_ROWS_MAX rows: a millisecond for rows of 1 kB.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -26,6 +26,7 @@ import { monotonicMs, wallMs } from '../util/clock.ts'
 import { type Refusal, Unavailable } from '../util/errors.ts'
 import { KiB, ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
 import { joinIds, type RequestIds } from '../util/request-id.ts'
+import { mayTake } from '../util/shares.ts'
 import type { ControlRequest, ControlRoute, OpenAnswer, Reply } from './api-types.ts'
 import type { Responder } from './http/responder.ts'
 import { StreamAhead } from './http/stream.ts'
@@ -38,10 +39,8 @@ const TAIL_INTERVAL_MS = 500
 const TAIL_HEARTBEAT_MS = 5_000
 /** A reader that took nothing for so long is gone. */
 const TAIL_STALL_MS = 60_000
-/** Readers at once: each holds a connection and up to one step. */
+/** Readers at once, in shares of applications: each holds a connection and up to one step. */
 const TAIL_READERS_MAX = 256
-/** The others are for other applications. */
-const TAILS_PER_APPLICATION_MAX = 64
 /** Bytes of the rows of one step; further rows of it are missed. */
 const TAIL_STEP_BYTES = 256 * KiB
 
@@ -98,8 +97,8 @@ class Tails {
     const selection = selectionOf(request.query, SELECTION)
     if ('badRequest' in selection) return problemReply(refuse(400, 'bad_parameter', selection.badRequest))
     if (this.#isStopping) return problemReply(refuse(503, STOPPING.code, STOPPING.message))
-    const isOfCaller = ({ applicationId }: Poller) => applicationId === caller.applicationId
-    if (this.#count(() => true) >= TAIL_READERS_MAX || this.#count(isOfCaller) >= TAILS_PER_APPLICATION_MAX)
+    const own = this.#count(({ applicationId }) => applicationId === caller.applicationId)
+    if (!mayTake(own, TAIL_READERS_MAX - this.#count(() => true)))
       return problemReply(
         refuse(429, 'too_many_tails', 'too many tails are open: close some', { 'retry-after': '5' }),
       )

@@ -87,6 +87,22 @@ export const COMMANDS: readonly Command[] = [
         value: '',
         why: 'goes on where an earlier import of the same file ended; a file that was imported is left out',
       },
+      {
+        flag: 'by',
+        value: 'column|property',
+        why: 'what the fields of the files name; default property for ndjson, both for csv and parquet',
+      },
+      {
+        flag: 'map',
+        value: 'field=column',
+        why: 'a field of the files fills this column; may be given several times',
+        repeats: true,
+      },
+      {
+        flag: 'ignore-unknown',
+        value: '',
+        why: 'takes csv and parquet with headers that are near the name of a column which nothing fills',
+      },
       { flag: 'errors-max', value: 'n', why: 'refused rows that are printed for each file; default 100' },
     ],
     why: 'stores the rows of files (- is standard input) in a pool of a running server',
@@ -141,7 +157,7 @@ export const COMMANDS: readonly Command[] = [
       {
         flag: 'incomplete',
         value: '',
-        why: 'restores a backup of files that were damaged already; run weir repair afterwards',
+        why: 'restores all but segments that the backup has lost, and files as they are that were damaged before it: then run weir repair',
       },
       {
         flag: 'backup',
@@ -156,8 +172,17 @@ export const COMMANDS: readonly Command[] = [
   {
     name: 'backups',
     positionals: ['<bucket>'],
-    flags: [ENDPOINT_FLAG, JSON_FLAG],
-    why: 'lists the backups in a bucket (s3://bucket/prefix)',
+    flags: [
+      {
+        flag: 'verify',
+        value: '',
+        why: 'compares each object with its checksum: by the one that the bucket keeps, else by reading it',
+      },
+      { flag: 'read', value: '', why: 'the same, and reads each object' },
+      ENDPOINT_FLAG,
+      JSON_FLAG,
+    ],
+    why: 'lists the backups in a bucket (s3://bucket/prefix), and says which have lost an object',
     run: async input => (await import('../tools/bucket/list-backups.ts')).backups(input),
   },
   {
@@ -234,6 +259,7 @@ export const COMMANDS: readonly Command[] = [
       { flag: 'verify-token', value: 'text', why: 'create, modify: the token by which Meta asks' },
       { flag: 'accept', value: 'a,b', why: 'create, modify: FORM, TEXT, PUT, PATH, BROWSER' },
       { flag: 'events-path', value: 'path', why: 'create: where the events stand in a body, as data.items' },
+      { flag: 'keep-envelope', value: '', why: 'create: each event keeps the body around it' },
       { flag: 'columns', value: 'file', why: 'create: a JSON file of columns, as infer --json prints it' },
       { flag: 'timestamp', value: 'column', why: 'create: the primary timestamp' },
       { flag: 'unique-id', value: 'column', why: 'create: the unique id' },

@@ -12,11 +12,13 @@ import {
   METRIC_APPLICATIONS_MAX,
   PENALTY_RUNNING_MAX,
   QUERIES_RUNNING_MAX,
-  QUERIES_WAITING_MAX,
+  QUERIES_WAITING_BYTES_MAX,
+  QUERY_WAITING_BYTES_MIN,
   SLABS_MAX,
   WAITING_BYTES_MAX,
   WAITING_REQUESTS_MAX,
 } from '../util/limits.ts'
+import { linesLeftOut } from '../util/lines.ts'
 import { memoryLimit, residentMemory, sharedReading } from './machine.ts'
 import type { Server } from './server.ts'
 import type { Queue } from './store.ts'
@@ -59,8 +61,9 @@ function queuesOf({ store, jobs }: Server, api: Api): Queue[] {
     ['waiting_requests', requests.waitingRequests, WAITING_REQUESTS_MAX],
     ['waiting_bytes', requests.bufferedBytes, WAITING_BYTES_MAX],
     ...store.queues(),
-    ['queries_running', queries.running, QUERIES_RUNNING_MAX + PENALTY_RUNNING_MAX],
-    ['queries_waiting', queries.waiting, 2 * QUERIES_WAITING_MAX], // of two lanes
+    ['queries_running', queries.running, QUERIES_RUNNING_MAX + 1 + PENALTY_RUNNING_MAX],
+    // Of two lanes. Those that take more memory are fewer.
+    ['queries_waiting', queries.waiting, (2 * QUERIES_WAITING_BYTES_MAX) / QUERY_WAITING_BYTES_MIN],
     ['jobs_running', running, JOBS_RUNNING_MAX],
     ['jobs_waiting', waiting, JOBS_UNFINISHED_MAX],
   ]
@@ -91,6 +94,12 @@ export function watchServer(server: Server, api: Api, watched: Watched): void {
 function watchProcess({ gauge }: Metrics, { startedAtMs, isReady }: Watched): void {
   gauge('weir_ready', '1 while /readyz answers 200', () => (isReady() ? 1 : 0))
   const startedAt = startedAtMs / 1000
+  gauge(
+    'weir_lines_left_out',
+    'lines since the start that standard output or standard error did not take',
+    linesLeftOut,
+    'output',
+  )
   gauge('process_start_time_seconds', 'when the server started, in seconds since 1970', () => startedAt)
 }
 
@@ -179,5 +188,10 @@ function watchQueues(server: Server, api: Api): void {
     'weir_connections_refused',
     'connections closed as they opened since the start, because the limit was reached',
     () => api.stats().connectionsRefused,
+  )
+  gauge(
+    'weir_connections_without_request',
+    'connections closed since the start before the HTTP library had read a request of theirs',
+    () => api.stats().connectionsUnheard,
   )
 }

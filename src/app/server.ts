@@ -237,6 +237,7 @@ async function listen(
       tls: http.tls,
       chunked: config.chunked === 'on',
       connectionsMax: config.connections,
+      idleMsMax: config.keepAliveSeconds * 1000,
     },
   )
 }

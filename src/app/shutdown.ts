@@ -3,6 +3,7 @@ import type { Api } from '../api/api-types.ts'
 import { monotonicMs, resolvesWithin } from '../util/clock.ts'
 import { endNow, STOP_SIGNALS, withoutEchoes } from '../util/end-process.ts'
 import { fail, inform, warn } from '../util/say.ts'
+import { endNice } from '../util/this-thread.ts'
 import type { Server } from './server.ts'
 import type { Running } from './start.ts'
 
@@ -50,9 +51,13 @@ export async function stopServer(
 ): Promise<boolean> {
   const begin = monotonicMs()
   state.stopping = true
+  // Merges hear that they must end between two steps, and the flush is one of these threads. At
+  // their nice values a busy machine let neither end in time.
+  endNice()
+  const quiet = store.quiet()
   const [answered] = await Promise.all([
     api.stop(STOP_MS_MAX / 2),
-    store.quiet(),
+    resolvesWithin(STOP_MS_MAX / 2, quiet),
     resolvesWithin(STOP_MS_MAX / 2, jobs.stop()),
   ])
   const [whole] = await Promise.all([
@@ -60,5 +65,6 @@ export async function stopServer(
     exportThread.stop(),
     tracing?.stop(),
   ])
+  await quiet // an exit inside DuckDB may hang or crash
   return answered && whole
 }

@@ -13,10 +13,11 @@
 import { type ChosenTransport, chooseTransport } from '../api/http/choose-transport.ts'
 import { readPair, type Tls } from '../api/http/tls.ts'
 import type { OpenedCatalog } from '../catalog/open-catalog.ts'
-import type { Config } from '../database/config.ts'
+import { type Config, checkNode } from '../database/config.ts'
 import { type Closers, type StartOptions, startThreads } from '../database/start-threads.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { openFolder } from '../util/data-folder.ts'
+import { HTTP_IDLE_MS_MAX } from '../util/limits.ts'
 import { chooseNative } from '../util/native.ts'
 import { pathsOf } from '../util/paths.ts'
 import { inform, warn } from '../util/say.ts'
@@ -46,10 +47,13 @@ export interface ServerStart extends StartOptions {
  * @param onFatal called when a thread has died: the process must end, and the next start recovers
  */
 export async function startServer(config: Config, onFatal: (error: Error) => void): Promise<Running> {
+  checkNode(config)
   const kernel = chooseNative(config.kernel)
   const tls = await tlsOf(config)
   const http = { ...(await chooseTransport(config.http, config.httpSha256)), tls }
   if (http.warning !== undefined) warn(http.warning)
+  if (http.transport.name === 'uws' && config.keepAliveSeconds * 1000 !== HTTP_IDLE_MS_MAX)
+    warn(`--keep-alive ${config.keepAliveSeconds} has no effect over uWebSockets.js: start with --http node`)
   const paths = pathsOf(config.dataDir)
   const closers: Closers = []
   const options = { config, paths, kernel, onFatal, onRebuild: tellRebuild(), closers }

@@ -1,6 +1,7 @@
 /**
  * What keeps catalog and rows, as the server sees it: a data folder (local-store.ts) or a cluster
- * (cluster-store.ts). start.ts chooses. Nothing else asks which one runs.
+ * (cluster-store.ts). start.ts chooses. Before that, config.ts checks the options of a cluster, and
+ * command.ts refuses commands that need a folder. No request and no job asks which one runs.
  */
 import type { ApiDeps, Health } from '../api/api-types.ts'
 import type { StateOfServer } from '../api/graphql/parents.ts'

@@ -1,10 +1,10 @@
 /**
  * The catalog: reads come from memory, and changes are made one at a time.
  *
- * A change waits for its turn. It is checked against everything that was made before it, made
- * durable by the store (the catalog thread, or Keeper in a cluster), applied to memory, and then
- * answered. So a POST after the answer to a creation finds the pool, a POST after the answer to a
- * deletion does not, and unique names hold.
+ * A change waits for its turn; applications take turns. It is checked against everything that was
+ * made before it, made durable by the store (the catalog thread, or Keeper in a cluster), applied
+ * to memory, and then answered. So a POST after the answer to a creation finds the pool, a POST
+ * after the answer to a deletion does not, and unique names hold.
  *
  * The documents and the memory are in documents/. Three rooms import from it, and not from each
  * other: change/ (what a change may do), lmdb/ (the thread that keeps them) and access/ (tokens).
@@ -15,6 +15,7 @@
 import type { PoolSchema } from '../format/schema.ts'
 import { wallMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
+import { FairQueue } from '../util/fair-queue.ts'
 import type { Decide } from './change/change.ts'
 import type { BadRequest, Change, Entry, Target } from './documents/catalog-types.ts'
 import { keys, type Memory } from './documents/memory.ts'
@@ -44,7 +45,9 @@ export class Catalog {
   readonly read: Memory
   readonly #store: StoreClient
   readonly #listener: CatalogListener
-  #turn: Promise<unknown> = Promise.resolve()
+  /** Changes that wait, one of each request and job. */
+  readonly #waiting = new FairQueue<() => Promise<void>>()
+  #working: Promise<void> | undefined
   /** By the id of a source, of a data folder. A restart forgets them all. */
   readonly #handshakesUntilMs = new Map<string, number>()
 
@@ -156,9 +159,10 @@ export class Catalog {
   /**
    * Resolves when the change is durable and in memory. Rejects with Unavailable. `decide` is called
    * again where another node of a cluster changed the catalog meanwhile.
+   * @param fairKey whose turn it is: an application; absent for the server's own changes
    */
-  change<T>(decide: Decide<T>): Promise<T | BadRequest> {
-    return this.#inTurn(async () => {
+  change<T>(decide: Decide<T>, fairKey = ''): Promise<T | BadRequest> {
+    return this.#inTurn(fairKey, async () => {
       for (let tries = 0; tries < DECISIONS_MAX; tries += 1) {
         const decision = decide(this.read, wallMs())
         if ('badRequest' in decision) return decision
@@ -175,8 +179,10 @@ export class Catalog {
     await this.change(() => ({ puts, removes, result: null }))
   }
 
-  stop(): Promise<void> {
-    return this.#inTurn(() => this.#store.stop())
+  /** Stops after the changes that wait. */
+  async stop(): Promise<void> {
+    await this.#working
+    await this.#inTurn('', () => this.#store.stop())
   }
 
   /** Applies a durable change to memory and tells the listener of the pools and new jobs in it. */
@@ -204,9 +210,16 @@ export class Catalog {
   }
 
   /** Runs one change at a time. A failed change does not stop the next one. */
-  #inTurn<T>(act: () => Promise<T>): Promise<T> {
-    const result = this.#turn.then(act)
-    this.#turn = result.catch(() => undefined)
-    return result
+  #inTurn<T>(fairKey: string, act: () => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push(fairKey, () => act().then(resolve, reject))
+      this.#working ??= this.#work()
+    })
+  }
+
+  async #work(): Promise<void> {
+    for (let next = this.#waiting.tryShift(); next !== undefined; next = this.#waiting.tryShift())
+      await next()
+    this.#working = undefined
   }
 }

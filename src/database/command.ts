@@ -27,6 +27,8 @@ interface CommandFlag {
   /** Name of its value in the help; "" for a flag without a value. */
   readonly value: string
   readonly why: string
+  /** It may be given several times. */
+  readonly repeats?: true
 }
 
 /** The options and arguments of a command. */
@@ -34,7 +36,7 @@ export interface CommandInput {
   readonly config: Config
   /** Arguments after the command's name, in order. */
   readonly positionals: readonly string[]
-  /** Given flags of this command; a flag without a value is "". */
+  /** Given flags of this command; a flag without a value is "", one that repeats has lines. */
   readonly flags: ReadonlyMap<string, string>
 }
 
@@ -168,7 +170,7 @@ function unknownCommand(name: string, commands: readonly Command[]): string {
   return `there is no command "${name}"${meant}; there are ${names.join(', ')}; see weir --help`
 }
 
-type ParseOptions = Record<string, { type: 'string' | 'boolean' }>
+type ParseOptions = Record<string, { type: 'string' | 'boolean'; multiple?: boolean }>
 
 function flagsOf(isTaken: (one: Option<unknown>) => boolean): ParseOptions {
   const options: ParseOptions = { help: { type: 'boolean' } }
@@ -195,12 +197,16 @@ function parseLeniently(args: readonly string[]) {
 
 function parseFlags(args: readonly string[], command: Command, isDefault: boolean) {
   const options = flagsOf(one => isDefault || one.common === true)
-  for (const { flag, value } of command.flags) {
+  for (const { flag, value, repeats } of command.flags) {
     assert(options[flag] === undefined, `--${flag} of weir ${command.name} has a name of its own`)
-    options[flag] = { type: value === '' ? 'boolean' : 'string' }
+    options[flag] = { type: value === '' ? 'boolean' : 'string', multiple: repeats === true }
   }
   try {
-    return parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
+    const parsed = parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
+    const values = Object.entries(parsed.values).map(
+      ([name, value]) => [name, Array.isArray(value) ? value.join('\n') : value] as const,
+    )
+    return { values: Object.fromEntries(values), positionals: parsed.positionals }
   } catch (error) {
     throw new CannotRun(
       `${usageError(error as Error, args, command, isDefault)}; see weir ${command.name} --help`,

@@ -12,6 +12,7 @@ import {
   CLIENT_SECRET_CHARACTERS_MIN,
   CONNECTIONS_MAX,
   DESCRIPTORS_RESERVED,
+  HTTP_IDLE_MS_MAX,
   LOG_FILE_BYTES,
   LOG_FILE_BYTES_MIN,
   MiB,
@@ -307,6 +308,14 @@ const OPTIONS = {
     `connections at once, more are closed; 0: the limit of open files less ${DESCRIPTORS_RESERVED}, at most ${CONNECTIONS_MAX}`,
     integer(0, 1_000_000),
   ),
+  keepAliveSeconds: option(
+    'keep-alive',
+    'WEIR_KEEP_ALIVE',
+    'SECONDS',
+    String(HTTP_IDLE_MS_MAX / 1000),
+    'over node:http an idle connection closes after so long; uWebSockets.js closes it after 8 to 12 s',
+    integer(1, 3_600),
+  ),
   stalenessMs: option(
     'staleness',
     'WEIR_STALENESS_MS',
@@ -386,13 +395,13 @@ export function readConfig(values: Values, env: NodeJS.ProcessEnv = process.env)
     throw new CannotRun('WEIR_CLIENT_ID and WEIR_CLIENT_SECRET are given both or not at all')
   if ((read.tlsCert === '') !== (read.tlsKey === ''))
     throw new CannotRun('--tls-cert and --tls-key are given both or not at all')
-  if (read.store === 'clickhouse') checkCluster(read)
   const dataDir = isAbsolute(read.dataDir) ? read.dataDir : resolve(read.dataDir)
   return { ...read, dataDir }
 }
 
-/** @throws CannotRun naming what a cluster lacks */
-function checkCluster(config: Config): void {
+/** @throws CannotRun naming what a node of a cluster lacks. Commands need less */
+export function checkNode(config: Config): void {
+  if (config.store === 'local') return
   const missing = missingSettings(config)
   if (config.clientId === '') missing.push('WEIR_CLIENT_ID and WEIR_CLIENT_SECRET')
   if (missing.length > 0) throw new CannotRun(`--store clickhouse needs ${missing.join(', ')}`)
@@ -406,6 +415,11 @@ export function missingSettings({ clickhouseUrl, keeper, secretKey }: Config): s
     ['WEIR_SECRET_KEY', secretKey !== ''],
   ]
   return given.filter(([, isThere]) => !isThere).map(([name]) => name)
+}
+
+/** Sets a variable that a native library reads as it is loaded. */
+export function setForLibrary(name: 'UWS_HTTP_MAX_HEADERS_SIZE', value: string): void {
+  process.env[name] = value
 }
 
 /**

@@ -3,6 +3,7 @@
  *
  *   a.b                 through objects
  *   items[0].sku        through arrays too
+ *   $.sent_at           of the body around the events, where the source has an eventsPath
  *   $header.x-shop-id   a header of the request
  *   $query.shop         a parameter of its query
  *   $path               its path behind the webhook's id
@@ -24,6 +25,7 @@ const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 /** Headers by which a request may do more than bring its events. */
 const CREDENTIALS: readonly string[] = ['authorization', 'proxy-authorization', 'cookie', 'x-gitlab-token']
 
+const BODY = '$.'
 const HEADER = '$header.'
 const QUERY = '$query.'
 const REQUEST_PATH = '$path'
@@ -33,10 +35,7 @@ export type RequestPart = { readonly in: 'header' | 'query'; readonly name: stri
 
 /** Facts of a property as it is given for a new column, or the reason why it is refused. */
 export function propertyFacts(jsonProperty: string): PropertyFacts | { readonly badRequest: string } {
-  if (jsonProperty.startsWith('$.'))
-    return {
-      badRequest: `The JSON property "${jsonProperty}" begins with "$.": write "${jsonProperty.slice(2)}".`,
-    }
+  if (jsonProperty.startsWith(BODY)) return { from: 'body' }
   const part = requestPartOf(jsonProperty)
   if (part === 'malformed')
     return {
@@ -47,8 +46,48 @@ export function propertyFacts(jsonProperty: string): PropertyFacts | { readonly 
       badRequest: `The JSON property "${jsonProperty}" names a header with credentials, which are not stored.`,
     }
   if (part !== undefined) return { from: 'request' }
+  return eventPath(jsonProperty)
+}
+
+/** The path of a property that reads the event, where it goes through arrays. */
+function eventPath(jsonProperty: string): Pick<PropertyFacts, 'path'> {
   const path = pathThroughArrays(jsonProperty)
   return path === undefined ? {} : { path }
+}
+
+/** What a property with `from: 'body'` reads, from the root of the body. */
+export function bodyProperty(jsonProperty: string): Pick<SchemaColumn, 'jsonProperty' | 'path'> {
+  const ofBody = jsonProperty.slice(BODY.length)
+  return { jsonProperty: ofBody, ...eventPath(ofBody) }
+}
+
+/** A step of `$.…`: a name, and indexes of arrays. Brackets and bars are kept for later forms. */
+const BODY_STEP = /^[^[\]|]+(?:\[\d{1,4}\])*$/
+
+/** Why a column cannot read this of the body; undefined where it can. */
+export function bodyPropertyProblem(jsonProperty: string, eventsPath: string | null): string | undefined {
+  const what = `The JSON property "${jsonProperty}" begins with "$.", the body around the events`
+  const ofBody = jsonProperty.slice(BODY.length)
+  if (eventsPath === null)
+    return `${what}, and this source has no eventsPath: of the event itself write "${ofBody}".`
+  const steps = ofBody.split('.')
+  if (!steps.every(step => BODY_STEP.test(step)))
+    return `${what}, but no path follows: it has names with dots between them, and indexes, such as "$.sent_at" or "$.meta.ids[0]".`
+  const events = eventsPath.split('.')
+  const names = steps.map(step => step.replace(INDEX, ''))
+  const holdsEvents = names.every((name, index) => index >= events.length || name === events[index])
+  return holdsEvents
+    ? `${what}, but it leads to the events at "${eventsPath}": of an event write what follows there, without "$.".`
+    : undefined
+}
+
+/** A column of a source that keeps the envelope, as it reads an event with its envelope. */
+export function inEnvelope(column: SchemaColumn, eventsPath: string): SchemaColumn {
+  const { from, ...plain } = column
+  if (from === 'request') return column
+  const { jsonProperty, path = jsonProperty.split('.') } =
+    from === 'body' ? bodyProperty(column.jsonProperty) : column
+  return { ...plain, path: from === 'body' ? path : [...eventsPath.split('.'), ...path] }
 }
 
 /** The part of the request that a column with `from: 'request'` reads. */

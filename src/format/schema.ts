@@ -67,10 +67,11 @@ export interface SchemaColumn {
   /** A missing or null value rejects the event. Always true for columns of the key. */
   readonly required: boolean
   /**
-   * `request`: the property names a header, a parameter of the query, or the path of the request
-   * (json-property.ts). Columns that earlier versions made lack it, whatever their property is.
+   * `request`: the property names a header, a parameter of the query, or the path of the request.
+   * `body`: it names a value of the body around the events (json-property.ts). Columns that earlier
+   * versions made lack it, whatever their property is.
    */
-  readonly from?: 'request'
+  readonly from?: 'request' | 'body'
   /**
    * The names and indexes of a path through arrays. Where it is absent, `jsonProperty` is a path
    * through objects.
@@ -110,6 +111,26 @@ export interface PoolSchema {
   readonly uniqueId?: number
   /** Where the events stand in the body of a POST (sender.ts). Without it the body is events. */
   readonly eventsPath?: string
+  /**
+   * Each event is the body with this event alone at eventsPath, in the place of all. The columns
+   * then have a `path` from the body's root, and none is from `body`.
+   */
+  readonly keepEnvelope?: true
+  /**
+   * Epoch numbers of TIMESTAMP columns lose what is finer than a µs, as texts do. Without it they
+   * are rounded, as versions before folder 6 did: another key would double what is posted again.
+   */
+  readonly cutsEpochs?: true
+}
+
+/** True where all events of a request would have one key, because its head has the whole key. */
+export function keyIsOfRequest({ columns, key }: Pick<PoolSchema, 'columns' | 'key'>): boolean {
+  return key?.columns.every(index => columns[index]?.from === 'request') === true
+}
+
+/** True for a pool of CloudEvents in binary mode: its key has the header that only they have. */
+export function isCloudEvent({ columns, key }: Pick<PoolSchema, 'columns' | 'key'>): boolean {
+  return key?.columns.some(index => columns[index]?.jsonProperty.toLowerCase() === '$header.ce-id') === true
 }
 
 /**
@@ -145,6 +166,7 @@ export function deleteSchema(schema: PoolSchema): PoolSchema {
     timestamp: -1,
     tenant: -1,
     key: { columns: columns.map((_, index) => index), version: -1 },
+    ...(schema.cutsEpochs === undefined ? {} : { cutsEpochs: true }),
   }
 }
 
@@ -153,5 +175,16 @@ function keyColumn(schema: PoolSchema, index: number): SchemaColumn {
     return { name: RECEIVED_AT, type: 'TIMESTAMP', jsonProperty: RECEIVED_AT, required: true }
   const column = schema.columns[index]
   assert(column !== undefined, 'a key names a column of its schema')
-  return { ...column, required: true }
+  return { ...withoutEnvelope(schema, column), required: true }
+}
+
+/** The column as it reads an event alone, as a DELETE and rows of imports bring it. */
+export function withoutEnvelope(
+  { keepEnvelope, eventsPath = '' }: PoolSchema,
+  column: SchemaColumn,
+): SchemaColumn {
+  const { path, ...plain } = column
+  if (keepEnvelope !== true || path === undefined) return column
+  const isOfBody = column.jsonProperty.startsWith('$.')
+  return isOfBody ? plain : { ...plain, path: path.slice(eventsPath.split('.').length) }
 }

@@ -8,15 +8,18 @@
  *
  * In a cluster the node that leads runs them, until its signal; the next one goes on.
  *
- *   W-9  At most JOBS_RUNNING_MAX jobs run at once. The catalog limits those that wait.
+ *   W-9  At most JOBS_RUNNING_MAX jobs run at once, in shares of applications: one with many long
+ *        jobs leaves room for others. The catalog limits those that wait.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isUnfinished } from '../catalog/change/change-job.ts'
 import type { Memory } from '../catalog/documents/memory.ts'
 import type { Job } from '../catalog/documents/model.ts'
+import { must } from '../util/assert.ts'
 import { Unavailable } from '../util/errors.ts'
 import { JOBS_RUNNING_MAX } from '../util/limits.ts'
 import { warn } from '../util/say.ts'
+import { mayTake } from '../util/shares.ts'
 
 /** Time after which a job tries again that the log, the disk or the catalog refused. */
 const JOB_RETRY_MS = 1_000
@@ -40,7 +43,7 @@ export class Jobs {
   readonly #deps: JobsDeps
   #waiting: string[] = []
   /** The running jobs by pool; imports that only end by their own id. */
-  readonly #running = new Map<string, { readonly id: string; readonly ended: Promise<void> }>()
+  readonly #running = new Map<string, { readonly job: Job; readonly ended: Promise<void> }>()
   readonly #stopping = new AbortController()
   /** Jobs are begun until then; aborted before the start, and while another node runs them. */
   #until = AbortSignal.abort()
@@ -69,7 +72,7 @@ export class Jobs {
 
   /** Told by who made the job, and by the catalog, which knows of those of other nodes too. */
   created({ id, kind }: Job): void {
-    const isKnown = this.#waiting.includes(id) || [...this.#running.values()].some(job => job.id === id)
+    const isKnown = this.#waiting.includes(id) || [...this.#running.values()].some(({ job }) => job.id === id)
     if (kind === 'IMPORT' || isKnown || this.#until.aborted) return
     this.#waiting.push(id)
     this.#pump()
@@ -103,7 +106,7 @@ export class Jobs {
       this.#running.delete(key)
       this.#pump()
     })
-    this.#running.set(key, { id: job.id, ended })
+    this.#running.set(key, { job, ended })
   }
 
   #takeNext(): Job | undefined {
@@ -113,9 +116,15 @@ export class Jobs {
       const job = jobs.get(id)
       return job !== undefined && isUnfinished(job)
     })
-    const at = this.#waiting.findIndex(id => !this.#running.has(jobs.get(id)?.poolId ?? ''))
+    const at = this.#waiting.findIndex(id => this.#mayRun(must(jobs.get(id), 'an unfinished job')))
     const [id] = at < 0 ? [] : this.#waiting.splice(at, 1)
     return id === undefined ? undefined : jobs.get(id)
+  }
+
+  #mayRun({ poolId, createdBy }: Job): boolean {
+    if (this.#running.has(poolId)) return false
+    const own = [...this.#running.values()].filter(({ job }) => job.createdBy === createdBy)
+    return mayTake(own.length, JOBS_RUNNING_MAX - this.#running.size)
   }
 
   /** Never rejects. */
@@ -129,6 +138,8 @@ export class Jobs {
         if (now === undefined) return
         return await runner(now, until)
       } catch (error) {
+        // An await that the end broke rejects with the signal's reason, or with Node's own error.
+        if (until.aborted && (error === until.reason || (error as Error).name === 'AbortError')) return
         if (!(error instanceof Unavailable)) return this.#deps.onFatal(error as Error)
         if (until.aborted) return
         const isPoolGone = this.#deps.memory.pools.get(job.poolId) === undefined

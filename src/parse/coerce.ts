@@ -42,8 +42,9 @@ const time = new TimeReader()
 /**
  * Replaces a value of another kind by the value of `type` that it holds. An empty text, which is
  * what forms send for an empty field, becomes null, except in a STRING column.
+ * @param cuts as TimeReader.epoch
  */
-export function coerce(type: ColumnType, value: Value): void {
+export function coerce(type: ColumnType, value: Value, cuts: boolean): void {
   if (type === 'STRING') {
     if (value.found === FOUND.number || value.found === FOUND.boolean)
       replace(value, FOUND.string, `"${sourceOf(value)}"`)
@@ -54,7 +55,7 @@ export function coerce(type: ColumnType, value: Value): void {
   if (text === undefined) return
   if (text === '') value.found = FOUND.null
   else if (type === 'BOOLEAN') coerceBoolean(text.toLowerCase(), value)
-  else if (type === 'TIMESTAMP' || type === 'DATE') coerceTime(type, text, value)
+  else if (type === 'TIMESTAMP' || type === 'DATE') coerceTime(type, text, value, cuts)
   else coerceNumber(text, value)
 }
 
@@ -93,7 +94,7 @@ function coerceNumber(text: string, value: Value): boolean {
 }
 
 /** Epoch numbers, RFC 2822 dates, and for a DATE every TIMESTAMP: its day in UTC. */
-function coerceTime(type: 'TIMESTAMP' | 'DATE', text: string, value: Value): void {
+function coerceTime(type: 'TIMESTAMP' | 'DATE', text: string, value: Value, cuts: boolean): void {
   const mailDate = isoOfMailDate(text)
   if (mailDate !== undefined) replace(value, FOUND.string, `"${mailDate}"`)
   else if (!coerceNumber(text, value)) replace(value, FOUND.string, JSON.stringify(text))
@@ -101,7 +102,7 @@ function coerceTime(type: 'TIMESTAMP' | 'DATE', text: string, value: Value): voi
   const { bytes, found, mark, start, end } = value
   const isTime =
     found === FOUND.number
-      ? time.epoch(bytes, start, end, mark === 1)
+      ? time.epoch(bytes, start, end, mark === 1, cuts)
       : time.timestamp(bytes, start + 1, end - 1)
   if (isTime) replace(value, FOUND.string, `"${dayOf(time.seconds)}"`)
 }

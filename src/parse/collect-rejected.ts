@@ -3,7 +3,6 @@
  * at requests with a refusal, so accepted ones cost nothing more.
  */
 import type { PoolSchema } from '../format/schema.ts'
-import { reserveUs } from '../util/clock.ts'
 import { DOCUMENT, describeDocument, describeEventError } from './event-error.ts'
 import { ERROR_WORDS, FLAG, OUTCOME, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from './kernel.ts'
 import type { ParseTask, ParseTaskGroup } from './parse-task.ts'
@@ -45,7 +44,7 @@ const REFUSED_WITH_OTHERS = {
 
 /** The rows of a group with a grant; undefined where nothing was refused. */
 export function collectRejected(
-  { from, to, clock, rejected: grant }: ParseTaskGroup,
+  { from, to, rejected: grant }: ParseTaskGroup,
   schema: PoolSchema,
   memory: TaskMemory,
 ): RejectedRows | undefined {
@@ -62,19 +61,11 @@ export function collectRejected(
     const flags = table[request * REQUEST_WORDS + REQUEST.flags]!
     if ((flags & FLAG.keeps) === 0) continue
     writer ??= new RejectedWriter(grant)
-    // Such a clock gives a value to accepted events alone, but the ids of rows need one too.
-    const isRising = (flags & FLAG.rises) !== 0 && outcomes[request * OUTCOME_WORDS + OUTCOME.accepted] === 0
-    if (isRising && clock !== undefined) reserveReceivedAt(clock, table, request)
     const own = errors.subarray(first, error)
     if (document === DOCUMENT.ok) addEvents(writer, request, own, schema, memory)
     else addRequest(writer, request, document, own, memory)
   }
   return writer?.end()
-}
-
-function reserveReceivedAt(clock: SharedArrayBuffer, table: Float64Array, request: number): void {
-  const at = request * REQUEST_WORDS + REQUEST.receivedAtUs
-  table[at] = reserveUs(clock, table[at]!, 1)
 }
 
 /** The row of a request that was refused as a whole. */
@@ -99,7 +90,7 @@ function addRequest(
   const body = memory.documentOf(request)
   const decoded = early && received ? decodeBody(body, received.encoding, memory.unzstd) : body
   writer.add({
-    receivedAtUs: memory.table[request * REQUEST_WORDS + REQUEST.receivedAtUs]!,
+    request,
     context: memory.contextOf(request),
     index: null,
     code,
@@ -125,12 +116,12 @@ function addEvents(
   const { outcomes, table } = memory
   const at = request * OUTCOME_WORDS
   const isWhole = (table[request * REQUEST_WORDS + REQUEST.flags]! & FLAG.all_or_nothing) !== 0
-  let rows = isWhole ? outcomes[at + OUTCOME.events]! : refusedEvents(errors)
+  const allOf = isWhole ? outcomes[at + OUTCOME.events]! : undefined
+  let rows = allOf ?? refusedEvents(errors)
   if (!writer.hasRoom) {
     writer.leaveOut(rows)
     return
   }
-  const receivedAtUs = table[request * REQUEST_WORDS + REQUEST.receivedAtUs]!
   const context = memory.contextOf(request)
   let index = -1
   let error = 0
@@ -142,7 +133,7 @@ function addEvents(
       ? describeEventError(schema, errors[error + 2]!, errors[error + 3]!)
       : REFUSED_WITH_OTHERS
     // One literal: objects that are spread took a third of the time.
-    writer.add({ receivedAtUs, index, code, column, message, contentType: JSON_TYPE, text, context })
+    writer.add({ request, index, allOf, code, column, message, contentType: JSON_TYPE, text, context })
     rows -= 1
     if (!writer.hasRoom) break
     // Only the first error of an event counts.

@@ -106,7 +106,7 @@ export function describeDocument(
   const where = broken === undefined ? '' : ` at byte ${broken.byte}${inEvent}`
   switch (document) {
     case DOCUMENT.bom:
-      return refused('byte_order_mark', 'the body begins with a byte order mark; send plain UTF-8')
+      return refused('byte_order_mark', 'a byte order mark stands behind another one; send plain UTF-8')
     case DOCUMENT.invalid_utf8:
       return refused('invalid_utf8', 'the body is not valid UTF-8')
     case DOCUMENT.too_deep:

@@ -38,6 +38,18 @@ for (const c of '"\\/bfnrt') SIMPLE_ESCAPE[c.charCodeAt(0)] = 1
 /** A number with fewer integer digits than this and no exponent is surely finite in f64. */
 const DIGITS_SURELY_FINITE = 308
 
+/**
+ * The bytes of a text without the byte order mark before the first one. It is no part of a body
+ * (docs/contract.md). What reads bodies drops it before a scan sees them: a second one is refused.
+ */
+export function withoutMark(bytes: Uint8Array): Uint8Array {
+  return startsWithMark(bytes) ? bytes.subarray(3) : bytes
+}
+
+function startsWithMark(bytes: Uint8Array): boolean {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf
+}
+
 /** Scans one document at a time. Methods that return a boolean say whether the scan may go on. */
 export class JsonScan {
   /** The body, with zeros behind it. Replaced when a larger one comes. */
@@ -70,7 +82,7 @@ export class JsonScan {
     this.depth = 0
     this.document = DOCUMENT.ok
     this.stoppedAt = -1
-    if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) return this.#refuse(DOCUMENT.bom)
+    if (startsWithMark(bytes)) return this.#refuse(DOCUMENT.bom)
     if (!isUtf8(bytes.subarray(0, length))) return this.#refuse(DOCUMENT.invalid_utf8)
     return true
   }

@@ -8,7 +8,7 @@
  */
 
 import { KIND, kindOf } from '../format/batch-layout.ts'
-import { deleteSchema, type PoolSchema, type RequestKind } from '../format/schema.ts'
+import { deleteSchema, type PoolSchema, type RequestKind, withoutEnvelope } from '../format/schema.ts'
 import { assert, must } from '../util/assert.ts'
 import { EVENTS_MAX } from '../util/limits.ts'
 import { coerce } from './coerce.ts'
@@ -58,10 +58,15 @@ class JsKernel implements Kernel {
   readonly #allocate: Allocate
   readonly #paths: Paths
   readonly #event: EventScan
+  /** The slot of the event in an envelope that its payload keeps; -1 where it keeps none. */
+  #eventSlot = -1
+  /** Where in the paths those of events without their envelope begin. */
+  #alone = 0
   /** The values of the request's context; undefined where no column reads it. */
   readonly #context: EventScan | undefined
   readonly #value: Value
   readonly #columns: readonly Column[]
+  readonly #cutsEpochs: boolean
   /** The columns of the batch. A batch of deletes has only payload and key. */
   readonly #batchColumns: readonly Column[]
   readonly #keyWriter: KeyWriter
@@ -83,9 +88,16 @@ class JsKernel implements Kernel {
   constructor(schema: PoolSchema, kind: RequestKind, allocate: Allocate, deletesHaveColumns: boolean) {
     this.#allocate = allocate
     this.#schema = kind === 'delete' ? deleteSchema(schema) : schema
-    this.#paths = makePaths(this.#schema.columns)
+    this.#cutsEpochs = schema.cutsEpochs === true
+    const { columns, eventsPath = '', keepEnvelope } = this.#schema
+    if (keepEnvelope === true) {
+      const alone = columns.map(column => withoutEnvelope(this.#schema, column))
+      this.#paths = makePaths([...columns, ...alone, { jsonProperty: eventsPath }])
+      this.#alone = columns.length
+      this.#eventSlot = this.#paths.path[2 * columns.length]!
+    } else this.#paths = makePaths(columns)
     this.#event = new EventScan(scan, this.#paths)
-    if (this.#schema.columns.some(({ from }) => from === 'request'))
+    if (columns.some(({ from }) => from !== undefined))
       this.#context = new EventScan(contextScan, this.#paths)
     this.#value = { bytes: scan.bytes, found: FOUND.nothing, mark: 0, start: 0, end: 0 }
     this.#columns = this.#schema.columns.map(column => new Column(kindOf(column.type)))
@@ -227,20 +239,26 @@ class JsKernel implements Kernel {
     this.#rows = row + 1
   }
 
+  /** True where the event has its envelope. Rows of imports may be named by columns instead. */
+  #isInEnvelope(): boolean {
+    return this.#eventSlot >= 0 && this.#event.found[this.#eventSlot] !== FOUND.nothing
+  }
+
   /** Writes column `i` of the event that was just walked. Returns 0 or an error word. */
   #writeColumn(i: number, row: number): number {
     const { type, required, from, coerce: isCoerced } = this.#schema.columns[i]!
-    const isFromRequest = from === 'request' && !this.#hasProperties
+    const isFromRequest = from !== undefined && !this.#hasProperties
     const event = isFromRequest ? must(this.#context, 'the context of a request') : this.#event
     const whole = this.#paths.whole[i]!
-    const slot = event.found[whole] !== FOUND.nothing ? whole : this.#paths.path[i]!
+    let slot = event.found[whole] !== FOUND.nothing ? whole : this.#paths.path[this.#alone + i]!
+    if (from === undefined && this.#isInEnvelope()) slot = this.#paths.path[i]!
     const value = this.#value
     value.bytes = isFromRequest ? contextScan.bytes : scan.bytes
     value.found = event.found[slot]!
     value.mark = event.mark[slot]!
     value.start = event.starts[slot]!
     value.end = event.ends[slot]!
-    if (isCoerced) coerce(type, value)
+    if (isCoerced) coerce(type, value, this.#cutsEpochs)
     const column = this.#columns[i]!
     column.reserve(row)
     if (value.found === FOUND.nothing || value.found === FOUND.null) {
@@ -248,6 +266,6 @@ class JsKernel implements Kernel {
       column.setNull(row)
       return 0
     }
-    return setValue(column, type, row, value)
+    return setValue(column, type, row, value, this.#cutsEpochs)
   }
 }

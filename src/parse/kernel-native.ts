@@ -45,10 +45,11 @@ function bind(
   allocate: Allocate,
   deletesHaveColumns: boolean,
 ): Kernel {
-  const { columns, key } = kind === 'delete' ? deleteSchema(schema) : schema
+  const { columns, key, cutsEpochs } = kind === 'delete' ? deleteSchema(schema) : schema
   const deletes = kind === 'delete' && !deletesHaveColumns
   const properties = columns.map(column => column.jsonProperty)
-  const words = columns.flatMap(column => [COLUMN_TYPE[column.type].number, column.required ? 1 : 0])
+  const cut = cutsEpochs === true ? 2 : 0
+  const words = columns.flatMap(column => [COLUMN_TYPE[column.type].number, cut + (column.required ? 1 : 0)])
   const keyColumns = Int32Array.from(key?.columns ?? [])
   const kernel = native.makeKernel(properties, Int32Array.from(words), keyColumns, deletes)
   return {

@@ -31,8 +31,8 @@ export const REQUEST = {
   /**
    * Bytes of the request's context, which stands directly before the body; 0 where there is none.
    * Only the TypeScript kernel reads it. The context is a JSON object by jsonProperty: the headers,
-   * parameters and path that columns read. It is null where the events bring these values as
-   * properties, as the rows of an import do.
+   * parameters and path that columns read, and values of the body around its events. It is null
+   * where the events bring these values as properties, as the rows of an import do.
    */
   contextBytes: 5,
 } as const
@@ -46,6 +46,8 @@ export const FLAG = {
   rises: 4,
   /** What is refused of it is kept, where its group has a grant (collect-rejected.ts). */
   keeps: 8,
+  /** The values of its events that rise were reserved before. */
+  reserved: 16,
 } as const
 
 /** Int32 words of a request's outcome, at the positions of OUTCOME. */

@@ -23,8 +23,10 @@ const PIECE_BYTES = 256 * KiB
 export interface RejectedGrant {
   /** The properties that all rows of the source have, as JSON without braces. */
   readonly properties: string
-  /** The pool's number; ids begin with it and the time. */
+  /** The pool's number. */
   readonly pool: number
+  /** Microseconds since 1970 with which ids begin: no other grant has them, in no start. */
+  readonly atUs: number
   /** Bytes of rows; 0 where refused events are only counted. */
   readonly bytesMax: number
 }
@@ -44,9 +46,11 @@ export interface RejectedPiece {
 
 /** A refused event, or a refused request, whose `index` is null. */
 export interface Rejected {
-  /** Of the request: microseconds since 1970, unique in its pool. */
-  readonly receivedAtUs: number
+  /** The place of its request in the task. */
+  readonly request: number
   readonly index: number | null
+  /** The events of its request where that was all or nothing: all are refused, or none. */
+  readonly allOf?: number | undefined
   readonly code: string
   readonly column: string | null
   readonly message: string
@@ -118,16 +122,31 @@ export class RejectedWriter {
   }
 }
 
-function rowOf({ properties, pool }: RejectedGrant, rejected: Rejected): string {
-  const { receivedAtUs, index, code, column, message, contentType, context } = rejected
+function rowOf({ properties, pool, atUs }: RejectedGrant, rejected: Rejected): string {
+  const { code, column, index, message, contentType, context } = rejected
   const { text, isWhole } = textOf(rejected.text)
   // Sixteen digits of µs reach to the year 2286: ids sort by time, then by the place.
-  const place = index === null ? 'request' : String(index).padStart(3, '0')
-  const id = `${String(receivedAtUs).padStart(16, '0')}-${pool}-${place}`
+  const id = `${digits(atUs, 16)}-${pool}-${digits(rejected.request, 3)}-${placeOf(rejected)}`
   const why = `"code":${quoted(code)},"column_name":${quoted(column)},"message":${quoted(message)}`
   const what = `"content_type":${quoted(contentType)},"element_index":${index},"text":${quoted(text)}`
   const read = context.byteLength === 0 ? '' : `,"context":${Buffer.from(context).toString()}`
   return `{${properties},"id":"${id}",${why},${what},"is_truncated":${!isWhole}${read}}`
+}
+
+function placeOf({ index, allOf }: Rejected): string {
+  if (index === null) return 'request'
+  return allOf === undefined ? digits(index, 3) : `${digits(index, 3)}of${allOf}`
+}
+
+function digits(number: number, count: number): string {
+  return String(number).padStart(count, '0')
+}
+
+/** The request of an id, and the events of that where it was all or nothing. */
+export function requestOfId(id: string): { readonly request: string; readonly allOf: number | undefined } {
+  const end = id.lastIndexOf('-')
+  const [, allOf] = id.slice(end).split('of')
+  return { request: id.slice(0, end), allOf: allOf === undefined ? undefined : Number(allOf) }
 }
 
 function quoted(text: string | null): string {

@@ -15,6 +15,7 @@ import { takeFitting } from './batch-buffers.ts'
 import { collectRejected } from './collect-rejected.ts'
 import { DOCUMENT } from './event-error.ts'
 import { setReceivedAt } from './event-times.ts'
+import { withoutMark } from './json-scan.ts'
 import {
   ERROR_WORDS,
   exactly,
@@ -28,9 +29,13 @@ import {
 import { type GroupKernels, KernelCache } from './kernel-cache.ts'
 import type { ParsedBatch, ParseResult, ParseTask, ParseTaskGroup } from './parse-task.ts'
 import type { RejectedRows } from './rejected-rows.ts'
+import type { BodyEvents } from './sender/events-in.ts'
 import { prepareBody } from './sender/prepare-body.ts'
 import type { EarlyAnswer } from './sender/received.ts'
 import type { Unzstd } from './sender/unzstd.ts'
+
+/** The first byte of a byte order mark. No JSON begins with it. */
+const MARK_BEGIN = 0xef
 
 /** Runs a task. A task with a body of zstd needs the decoder (`needsZstd`). */
 type TaskRunner = (task: ParseTask, unzstd?: Unzstd) => ParseResult
@@ -89,7 +94,7 @@ class TaskRun {
       const batchesBefore = this.#batches.length
       const longer = this.#prepare(group, kernels)
       this.#parseSlab(group, kernels, longer)
-      for (const [request, document] of longer) this.#parseOwn(request, document, kernels)
+      for (const [request, content] of longer) this.#parseOwn(request, content, kernels)
       for (let index = batchesBefore; index < this.#batches.length; index += 1)
         this.#batches[index] = this.#withEventTimes(this.#batches[index]!, group, kernels)
     }
@@ -125,33 +130,48 @@ class TaskRun {
   }
 
   /**
-   * Makes the documents of a group's received bodies. A document that fits into the space of its
-   * body replaces it there, because memory that threads share is freed late. The others get memory
-   * of their own.
-   * @returns the other documents, by request
+   * Makes the documents of a group's bodies: of received ones, and of those with a byte order mark.
+   * A document that fits into the space of its body replaces it there, because memory that threads
+   * share is freed late. The others get memory of their own.
+   * @returns the others, each behind its context, by request
    */
   #prepare({ kind, from, to }: ParseTaskGroup, { schema }: GroupKernels): Map<number, Uint8Array> {
     const longer = new Map<number, Uint8Array>()
-    const eventsPath = kind === 'post' ? (schema.eventsPath ?? null) : null
+    const eventsSchema = kind === 'post' ? schema : null
     for (let request = from; request < to; request += 1) {
-      if (!this.#has(request, FLAG.received)) continue
       const at = request * REQUEST_WORDS
       const [offset, bytes] = [this.#table[at + REQUEST.offset]!, this.#table[at + REQUEST.bytes]!]
+      if (!this.#has(request, FLAG.received) && this.#slab[offset] !== MARK_BEGIN) continue
       const contextBytes = this.#table[at + REQUEST.contextBytes]!
-      const received = must(this.#task.received?.get(request), 'the description of a received body')
       const body = this.#slab.subarray(offset, offset + bytes)
-      const document = prepareBody(body, received, eventsPath, this.#unzstd)
-      if (!(document instanceof Uint8Array)) {
-        this.#early.set(request, document)
+      const events = this.#eventsOf(request, body, eventsSchema)
+      if (!('document' in events)) {
+        this.#early.set(request, events)
         this.#outcomes.set([0, 0, DOCUMENT.early, -1], request * OUTCOME_WORDS)
-      } else if (document.byteLength > align8(contextBytes + bytes) - contextBytes)
-        longer.set(request, document)
-      else {
-        if (document !== body) this.#slab.set(document, offset)
-        this.#table[at + REQUEST.bytes] = document.byteLength
+        continue
       }
+      const { document, envelope } = events
+      const contextAt = offset - contextBytes
+      const head = this.#slab.subarray(contextAt, offset)
+      const context = envelope === undefined ? head : joined(head, envelope)
+      const documentAt = contextAt + context.byteLength
+      if (documentAt + document.byteLength > contextAt + align8(contextBytes + bytes))
+        longer.set(request, Buffer.concat([context, document]))
+      else {
+        if (document !== body) this.#slab.set(document, documentAt)
+        if (context !== head) this.#slab.set(context, contextAt)
+      }
+      this.#table[at + REQUEST.offset] = documentAt
+      this.#table[at + REQUEST.contextBytes] = documentAt - contextAt
+      this.#table[at + REQUEST.bytes] = document.byteLength
     }
     return longer
+  }
+
+  #eventsOf(request: number, body: Uint8Array, schema: PoolSchema | null): BodyEvents | EarlyAnswer {
+    if (!this.#has(request, FLAG.received)) return { document: withoutMark(body) }
+    const received = must(this.#task.received?.get(request), 'the description of a received body')
+    return prepareBody(body, received, schema, this.#unzstd)
   }
 
   /** Parses the runs of requests whose documents stand in the slab, in the group's order. */
@@ -164,22 +184,25 @@ class TaskRun {
     }
   }
 
-  /** Parses one document in shared memory of its own, behind its record header and its context. */
-  #parseOwn(request: number, document: Uint8Array, kernels: GroupKernels): void {
+  /** Parses a context and the document behind it in shared memory, behind their record header. */
+  #parseOwn(request: number, content: Uint8Array, kernels: GroupKernels): void {
     const at = request * REQUEST_WORDS
-    const contextBytes = this.#table[at + REQUEST.contextBytes]!
-    const contextAt = this.#table[at + REQUEST.offset]! - contextBytes
-    const own = new SharedArrayBuffer(RECORD_HEADER_BYTES + align8(contextBytes + document.byteLength))
+    const own = new SharedArrayBuffer(RECORD_HEADER_BYTES + align8(content.byteLength))
     const bytes = new Uint8Array(own)
-    const offset = RECORD_HEADER_BYTES + contextBytes
-    bytes.set(this.#slab.subarray(contextAt, contextAt + contextBytes), RECORD_HEADER_BYTES)
-    bytes.set(document, offset)
-    // The log record is as long as the document: #writeRecord reads it from the table.
-    this.#table[at + REQUEST.bytes] = document.byteLength
-    const row = this.#table.slice(at, at + REQUEST_WORDS)
-    row[REQUEST.offset] = offset
-    this.#parse(kernels, bytes, row, 0, 1, request)
+    bytes.set(content, RECORD_HEADER_BYTES)
     this.#ownRecords.set(request, own)
+    const row = this.#table.slice(at, at + REQUEST_WORDS)
+    row[REQUEST.offset] = this.#memoryOf(request).offset
+    this.#parse(kernels, bytes, row, 0, 1, request)
+  }
+
+  /** Where the document of a request stands; its context ends there. */
+  #memoryOf(request: number): { readonly memory: Uint8Array; readonly offset: number } {
+    const at = request * REQUEST_WORDS
+    const own = this.#ownRecords.get(request)
+    return own === undefined
+      ? { memory: this.#slab, offset: this.#table[at + REQUEST.offset]! }
+      : { memory: new Uint8Array(own), offset: RECORD_HEADER_BYTES + this.#table[at + REQUEST.contextBytes]! }
   }
 
   /**
@@ -222,18 +245,13 @@ class TaskRun {
       table: this.#table,
       received: this.#task.received,
       documentOf: request => {
-        const own = this.#ownRecords.get(request)
-        const at = request * REQUEST_WORDS
-        const offset =
-          own === undefined
-            ? this.#table[at + REQUEST.offset]!
-            : RECORD_HEADER_BYTES + this.#table[at + REQUEST.contextBytes]!
-        const memory = own === undefined ? this.#slab : new Uint8Array(own)
-        return memory.subarray(offset, offset + this.#table[at + REQUEST.bytes]!)
+        const { memory, offset } = this.#memoryOf(request)
+        return memory.subarray(offset, offset + this.#table[request * REQUEST_WORDS + REQUEST.bytes]!)
       },
       contextOf: request => {
-        const end = this.#table[request * REQUEST_WORDS + REQUEST.offset]!
-        return this.#slab.subarray(end - this.#table[request * REQUEST_WORDS + REQUEST.contextBytes]!, end)
+        const { memory, offset } = this.#memoryOf(request)
+        const bytes = this.#table[request * REQUEST_WORDS + REQUEST.contextBytes]!
+        return memory.subarray(offset - bytes, offset)
       },
       unzstd: this.#unzstd,
     })
@@ -257,7 +275,8 @@ class TaskRun {
       const rows = this.#outcome(request, OUTCOME.accepted)
       if (this.#has(request, FLAG.rises)) {
         const at = receivedAt(request)
-        if (clock !== undefined) table[at] = reserveUs(clock, table[at]!, rows)
+        if (clock !== undefined && !this.#has(request, FLAG.reserved))
+          table[at] = reserveUs(clock, table[at]!, rows)
         setReceivedAt(parsed.batch, partsBefore, from, rows, table[at]!, stepUs)
       }
       from += rows
@@ -313,6 +332,14 @@ class TaskRun {
     this.#recordBytes[request] = recordBytes(bodyBytes)
   }
 }
+
+/** A context of the request's head with the members of the envelope. Either is a JSON object. */
+function joined(head: Uint8Array, envelope: Uint8Array): Uint8Array {
+  if (head.byteLength <= 2) return envelope // none, or `{}`
+  return Buffer.concat([head.subarray(0, -1), COMMA, envelope.subarray(1)])
+}
+
+const COMMA = Buffer.from(',')
 
 /** A bitmap with the first `count` bits set. */
 function allBits(count: number): Uint8Array {

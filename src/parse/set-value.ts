@@ -27,8 +27,11 @@ const text: { bytes: Uint8Array; from: number; to: number } = { bytes: new Uint8
 
 const DOUBLE_INTEGER_MAX = 2 ** 53
 
-/** Writes a value that is there and not null. Returns 0 or an error word. */
-export function setValue(column: Column, type: ColumnType, row: number, value: Value): number {
+/**
+ * Writes a value that is there and not null. Returns 0 or an error word.
+ * @param cuts as TimeReader.epoch
+ */
+export function setValue(column: Column, type: ColumnType, row: number, value: Value, cuts: boolean): number {
   switch (type) {
     case 'STRING':
       return value.found === FOUND.string ? setString(column, row, value) : wrongType(value)
@@ -53,7 +56,7 @@ export function setValue(column: Column, type: ColumnType, row: number, value: V
     case 'DATE':
       return value.found === FOUND.string ? setDate(column, row, value) : wrongType(value)
     case 'TIMESTAMP':
-      return setTimestamp(column, row, value)
+      return setTimestamp(column, row, value, cuts)
   }
 }
 
@@ -136,13 +139,13 @@ function setDate(column: Column, row: number, value: Value): number {
   return 0
 }
 
-function setTimestamp(column: Column, row: number, value: Value): number {
+function setTimestamp(column: Column, row: number, value: Value, cuts: boolean): number {
   if (value.found === FOUND.string) {
     readText(value)
     if (!time.timestamp(text.bytes, text.from, text.to))
       return errorWord(EVENT_ERROR.bad_timestamp, FOUND.string)
   } else if (value.found === FOUND.number) {
-    if (!time.epoch(value.bytes, value.start, value.end, value.mark === 1))
+    if (!time.epoch(value.bytes, value.start, value.end, value.mark === 1, cuts))
       return errorWord(EVENT_ERROR.bad_timestamp, FOUND.number)
   } else return wrongType(value)
   const micros = 1e6 * time.seconds + time.micros

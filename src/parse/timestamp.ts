@@ -23,6 +23,7 @@ const MILLIS_BELOW = 1e14
 const NANOS_ORDER_MAX = 21
 
 const POINT = 0x2e
+const SPACE = 0x20
 
 /** An integer of fewer digits than these, with its sign, has 64 bits. */
 const DIGITS_SURELY_LONG = 18
@@ -90,12 +91,21 @@ export class TimeReader {
     return pos === at ? -1 : pos
   }
 
-  /** `Z`, `z`, `±HH`, `±HHMM`, `±HH:MM` or nothing, from `at` to the end. */
+  /** `Z`, `z`, ` UTC`, `±HH`, `±HHMM`, `±HH:MM` or nothing, from `at` to the end. */
   #zone(bytes: Uint8Array, at: number, to: number): boolean {
+    if (at === to) return true
+    if (bytes[at] === SPACE) {
+      if (to - at === 4 && bytes[at + 1] === 0x55) return bytes[at + 2] === 0x54 && bytes[at + 3] === 0x43
+      return this.#offset(bytes, at + 1, to)
+    }
+    if (bytes[at] === 0x5a || bytes[at] === 0x7a) return to - at === 1
+    return this.#offset(bytes, at, to)
+  }
+
+  /** `±HH`, `±HHMM` or `±HH:MM`, from `at` to the end. */
+  #offset(bytes: Uint8Array, at: number, to: number): boolean {
     const length = to - at
-    if (length === 0) return true
     const sign = bytes[at]
-    if (sign === 0x5a || sign === 0x7a) return length === 1
     if ((sign !== 0x2b && sign !== 0x2d) || length < 3) return false
     const hours = twoDigits(bytes, at + 1)
     let minutes = 0
@@ -111,13 +121,14 @@ export class TimeReader {
   /**
    * A number literal, bytes [from, to). One without fraction and exponent has 64 bits.
    * @param isReal it has a fraction or an exponent
+   * @param cuts what is finer than a µs is cut, toward the past; else the number is rounded
    */
-  epoch(bytes: Buffer, from: number, to: number, isReal: boolean): boolean {
+  epoch(bytes: Buffer, from: number, to: number, isReal: boolean, cuts: boolean): boolean {
     const short = isReal ? Number.NaN : shortInteger(bytes, from, to)
     if (Math.abs(short) < MILLIS_BELOW) return this.#shortEpoch(short)
     const mayBeTooLong = !isReal && to - from > DIGITS_SURELY_LONG
     if (mayBeTooLong && longInteger(bytes, from, to) === null) return false
-    return this.#epochByDigits(bytes, from, to)
+    return this.#epochByDigits(bytes, from, to, cuts)
   }
 
   #shortEpoch(value: number): boolean {
@@ -133,9 +144,9 @@ export class TimeReader {
 
   /**
    * Any number literal by its digits: a double has no room for the microseconds of every moment.
-   * Halves are rounded up.
+   * A number that is not cut is rounded, halves up.
    */
-  #epochByDigits(bytes: Uint8Array, from: number, to: number): boolean {
+  #epochByDigits(bytes: Uint8Array, from: number, to: number, cuts: boolean): boolean {
     this.seconds = 0
     this.micros = 0
     const { first, last, end, ones, exponent } = digitsOf(bytes, from, to)
@@ -160,11 +171,12 @@ export class TimeReader {
       if (place < kept - 6) this.seconds *= 10
       else this.micros *= 10
     const negative = bytes[from] === 0x2d
-    const isHalf = next === 5 && last < at // nothing but zeros behind the five
-    return this.#sign(negative, next > 5 || (next === 5 && !(negative && isHalf)))
+    const isLast = last < at // nothing but zeros behind `next`
+    const up = cuts ? negative && (next > 0 || !isLast) : next > 5 || (next === 5 && !(negative && isLast))
+    return this.#sign(negative, up)
   }
 
-  /** Rounds the size up, where asked, and gives it its sign. */
+  /** Makes the size one µs larger, where asked, and gives it its sign. */
   #sign(negative: boolean, up: boolean): boolean {
     if (up) this.micros += 1
     if (negative && this.micros > 0) {

@@ -11,7 +11,7 @@ import { must } from '../util/assert.ts'
 import { monotonicMs, wallMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
 import { TraceStages } from '../util/trace-stages.ts'
-import { type BadQuery, badQueryOf } from './expression/values.ts'
+import { type BadAnswer, type BadQuery, badQueryOf } from './expression/values.ts'
 import type { PlannedOutput } from './plan/answer-table.ts'
 import { countsAllRows, type Statement } from './plan/plan.ts'
 import type { PlanContext } from './plan/plan-context.ts'
@@ -103,7 +103,7 @@ async function answerIn<Query, Answer>(
     }
     const verify = () => {
       stages.end('wait')
-      reader.verifyAgain()
+      reader.verifyAgain(pools)
     }
     const sql = sqlOf(statement)
     const rows = countsAllRows(plan) ? deps.engine.countLiveRows?.(segments) : undefined
@@ -114,7 +114,7 @@ async function answerIn<Query, Answer>(
     const { system } = deps.engine.dialect
     if (rows === undefined)
       stages.end('SELECT', { ...SELECT, 'db.system.name': system, 'db.query.text': sql })
-    reader.verifyAgain()
+    reader.verifyAgain(pools)
     deps.onQuery(monotonicMs() - beganMs)
     const answer = await reader.inTurn(() => plan.answer(done.rows))
     const shown = done.rows.slice(0, plan.rowsShown)
@@ -124,8 +124,7 @@ async function answerIn<Query, Answer>(
     const seesAll = pools.every(({ policy }) => policy === null)
     return seesAll ? answered : { ...answered, recordsProcessed: 0, bytesProcessed: 0 }
   } catch (error) {
-    if (error instanceof Unavailable && TOO_LARGE.includes(error.code)) return { badRequest: error.message }
-    return badQueryOf(error)
+    return badAnswerOf(error) ?? badQueryOf(error)
   } finally {
     pinned.release()
   }
@@ -199,6 +198,11 @@ function countedRows(rows: number): QueryDone {
 
 /** The engine's codes for a question that no later try makes smaller. */
 const TOO_LARGE: readonly string[] = ['too_many_rows', 'answer_too_large', 'too_much_work']
+
+function badAnswerOf(error: unknown): BadAnswer | undefined {
+  if (!(error instanceof Unavailable) || !TOO_LARGE.includes(error.code)) return undefined
+  return { badRequest: error.message, code: error.code }
+}
 
 /** Pins the segments that can hold the plan's rows. */
 export async function pinSegments(

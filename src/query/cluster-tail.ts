@@ -20,7 +20,7 @@ import { must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { INSERT_MS_MAX, INSERT_SENT_MS_MAX } from '../util/limits.ts'
 import { READ_VERSION, ROW_BITS } from './clickhouse/rows.ts'
-import type { Select } from './expression/select.ts'
+import { internal, type Select } from './expression/select.ts'
 import { columnOf } from './expression/typed.ts'
 import { type BadQuery, isBadQuery } from './expression/values.ts'
 import type { PrintedRows, QueryEngine, QueryTask } from './plan/query-task.ts'
@@ -146,7 +146,7 @@ const VERSION = columnOf({ name: READ_VERSION, type: 'INT64' })
 
 /** The newest versions of selected rows, the highest first. */
 async function listOf({ select }: WrittenSelection, from: bigint, run: Run): Promise<readonly bigint[]> {
-  const outputs = [{ name: 'version', value: VERSION }]
+  const outputs = [{ name: internal('version'), value: VERSION }]
   const orderBy = [{ value: VERSION, direction: 'DESC' as const }]
   const list = { where: select.where, outputs, orderBy, limit: LISTED_MAX }
   return (await run(list, { from }, LISTED_MAX)).map(([version]) => BigInt.asUintN(64, BigInt(version ?? 0)))

@@ -16,7 +16,7 @@ import { must } from '../util/assert.ts'
 import { Unavailable } from '../util/errors.ts'
 import { type PinDeps, parseTexts } from './ask.ts'
 import { queryColumns } from './expression/operand.ts'
-import type { Select } from './expression/select.ts'
+import { internal, type Select } from './expression/select.ts'
 import { columnOf, operation } from './expression/typed.ts'
 import { type BadQuery, isBadQuery } from './expression/values.ts'
 import type { LimitedPool } from './plan/policy.ts'
@@ -143,7 +143,7 @@ function newestOf({ select, visible }: PlannedSelection, schema: PoolSchema, lim
 
 /** The number of selected rows. */
 export function countOf({ select: { where } }: PlannedSelection): Select {
-  return { where, outputs: [{ name: 'rows', value: operation('count_rows', 'integer', []) }] }
+  return { where, outputs: [{ name: internal('rows'), value: operation('count_rows', 'integer', []) }] }
 }
 
 /** @param run answers at most so many rows */

@@ -82,7 +82,12 @@ function sentText(written: Written): string {
   if (!('sent' in written)) return 'synced'
   const { id, sent, removed } = written
   const went = removed === undefined ? '' : `; removed ${removed.backups} backups and ${removed.bytes} bytes`
-  return `${sent} of them sent, as ${id}${went}`
+  const { mended, lost } = written.wrong
+  const wrong =
+    mended + lost === 0
+      ? ''
+      : `; ${mended + lost} objects of the last backup were missing or wrong: ${mended} were sent again, ${lost} are lost (weir backups --verify names them)`
+  return `${sent} of them sent, as ${id}${went}${wrong}`
 }
 
 /**

@@ -6,6 +6,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
+import { ownReplicas, tablesPath } from '../cluster/clickhouse/pool-tables.ts'
 import { type Replica, watchTopology } from '../cluster/clickhouse/topology.ts'
 import {
   type CatalogFile,
@@ -65,7 +66,10 @@ async function restore({ keeper: servers, root, addresses, cluster }: Options, p
   const file = readCatalogFile(readFileSync(path, 'utf8'))
   const watch = await watchTopology(addresses, cluster)
   const { shards, replicas, names } = watch.topology
-  const found = shards.flat().map(replica => highestVersion(replica, file))
+  const found = shards.flat().map(async replica => {
+    await checkNotReadOnly(replica, root)
+    return await highestVersion(replica, file)
+  })
   const versions = await Promise.all(found).finally(() => watch.stop())
   const down = names.filter((_, shard) => shards[shard]?.length !== replicas[shard])
   if (down.length > 0)
@@ -82,6 +86,19 @@ async function restore({ keeper: servers, root, addresses, cluster }: Options, p
   } finally {
     await keeper.stop()
   }
+}
+
+/**
+ * A node makes the tables that a server lacks. Of a table that no replica has restored yet that
+ * would be the first one, and the others would put their rows aside. Rejects with CannotRun.
+ */
+async function checkNotReadOnly({ http, address }: Replica, root: string): Promise<void> {
+  const sql = `${ownReplicas(tablesPath(root))} AND is_readonly LIMIT 1 FORMAT TabSeparated`
+  const [table = ''] = (await http.run(sql, {}, ANSWER_BYTES_MAX)).body.toString().split('\n')
+  if (table !== '')
+    throw new CannotRun(
+      `the table ${table} at ${address.url} is read-only, as Keeper lacks it: restore the tables first, by SYSTEM RESTORE REPLICA (docs/how-to/repair-a-cluster.md)`,
+    )
 }
 
 /** Of the rows that a server has of the catalog's pools; 0n for none. */

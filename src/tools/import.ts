@@ -42,6 +42,8 @@ interface Options {
   readonly format: string | undefined
   readonly resume: boolean
   readonly errorsMax: number
+  /** The parameters of the request that name columns. */
+  readonly mapping: string
 }
 
 /** A file on its way to the server. */
@@ -54,6 +56,8 @@ interface Sum {
   accepted: number
   rejected: number
   listed: number
+  /** The fields and columns without each other are told. */
+  isCompared: boolean
   /** Imports that are counted already, or belong to earlier runs of the command. */
   readonly seen: Set<string>
 }
@@ -67,6 +71,7 @@ export async function importFiles({ config, positionals, flags }: CommandInput):
     format: formatFlag(flags.get('format')),
     resume: flags.has('resume'),
     errorsMax: errorsFlag(flags.get('errors-max')),
+    mapping: mappingOf(flags),
   }
   if (files.filter(file => file === '-').length > 1)
     throw new CannotRun('standard input is one file: give - once')
@@ -87,6 +92,17 @@ const FORMATS: Readonly<Record<string, string>> = {
 function formatFlag(text: string | undefined): string | undefined {
   if (text === undefined || ['ndjson', 'csv', 'parquet'].includes(text)) return text
   throw new CannotRun(`--format is one of ndjson, csv, parquet, not "${text}"`)
+}
+
+/** The parameters of the request, in the order in which the server keeps them. */
+function mappingOf(flags: CommandInput['flags']): string {
+  const pairs = flags.get('map')?.split('\n') ?? []
+  const parameters = new URLSearchParams()
+  for (const pair of pairs) parameters.append('map', pair)
+  const by = flags.get('by')
+  if (by !== undefined) parameters.append('by', by)
+  if (flags.has('ignore-unknown')) parameters.append('ignoreUnknown', 'true')
+  return parameters.toString()
 }
 
 function errorsFlag(text: string | undefined): number {
@@ -143,7 +159,13 @@ async function importOne(source: Source, options: Options): Promise<number> {
   // Asked without --resume too: it fails at once where no server answers, and earlier imports of
   // this file are not taken for this one.
   const earlier = await listImports(options.server, options.pool, source)
-  const sum: Sum = { accepted: 0, rejected: 0, listed: 0, seen: new Set(earlier.map(({ id }) => id)) }
+  const sum: Sum = {
+    accepted: 0,
+    rejected: 0,
+    listed: 0,
+    isCompared: false,
+    seen: new Set(earlier.map(({ id }) => id)),
+  }
   const known = options.resume ? await endedImport(source, options) : undefined
   if (known?.status === 'SUCCEEDED') {
     say(`${source.name}: imported already, ${countText(known.rows)} rows`)
@@ -151,7 +173,8 @@ async function importOne(source: Source, options: Options): Promise<number> {
   }
   const skipped = known?.durableRows ?? 0
   if (skipped > 0) note(`${source.name}: resumes behind ${countText(skipped)} rows`)
-  const rows = await sendUntilDone(source, options, sum, skipped)
+  const mapping = skipped > 0 ? resumedMapping(source, options, known?.mapping ?? '') : options.mapping
+  const rows = await sendUntilDone(source, { ...options, mapping }, sum, skipped)
   const others = skipped > 0 ? `, ${countText(skipped)} left out` : ''
   say(
     `${source.name}: ${countText(rows)} rows: ${countText(sum.accepted)} stored, ${countText(sum.rejected)} refused${others}`,
@@ -159,6 +182,16 @@ async function importOne(source: Source, options: Options): Promise<number> {
   if (sum.rejected > sum.listed)
     note(`${source.name}: ${countText(sum.rejected - sum.listed)} further refused rows are not listed`)
   return sum.rejected
+}
+
+/** The mapping of the rows that are durable, which the others get too. @throws CannotRun */
+function resumedMapping({ name }: Source, { mapping }: Options, known: string): string {
+  if (mapping === '' || mapping === known) return known
+  const before =
+    known === '' ? 'without --by, --map and --ignore-unknown' : `with ${decodeURIComponent(known)}`
+  throw new CannotRun(
+    `${name}: its first rows were imported ${before}: leave these flags out to resume, or import it without --resume`,
+  )
 }
 
 /** Sends the file until the server has all of it. Returns its rows. */
@@ -187,20 +220,46 @@ async function sendUntilDone(source: Source, options: Options, sum: Sum, skipRow
 async function sendOnce(source: Source, options: Options, skipRows: number) {
   return await withProgress(`importing ${source.name}`, progress =>
     upload(options.server, {
-      ...{ ...source, pool: options.pool, skipRows, errorsMax: options.errorsMax },
+      ...{ ...source, pool: options.pool, skipRows, errorsMax: options.errorsMax, mapping: options.mapping },
       onBytes: bytes =>
         progress.step(Math.ceil(bytes / MiB), Math.ceil((source.bytes ?? bytes) / MiB), 'MiB'),
     }),
   )
 }
 
-/** Counts an answer and prints its refused rows. */
-function add({ name }: Source, sum: Sum, { import: id, accepted, rejected, refused }: ImportAnswer): void {
+/** Counts an answer, and prints its refused rows and what it says of the fields. */
+function add({ name }: Source, sum: Sum, answer: ImportAnswer): void {
+  const { import: id, accepted, rejected, refused } = answer
   sum.accepted += accepted
   sum.rejected += rejected
   sum.listed += refused.length
   sum.seen.add(id)
   for (const { line, code, message } of refused) note(printable(`${name}:${line}: ${code}: ${message}`))
+  tellFields(name, sum, answer)
+}
+
+/** Names that a line lists. */
+const NAMES_TOLD_MAX = 10
+
+/** Prints the fields and the columns of the first answer that have no counterpart. */
+function tellFields(name: string, sum: Sum, { unknownFields, unfilledColumns }: ImportAnswer): void {
+  if (sum.isCompared || unknownFields.length + unfilledColumns.length === 0) return
+  sum.isCompared = true
+  const near = unknownFields.filter(({ column }) => column !== null)
+  for (const { field, column } of near.slice(0, NAMES_TOLD_MAX))
+    note(printable(`${name}: "${field}" is no column, "${column}" may be meant: ${wayOf(field, column)}`))
+  const others = unknownFields.filter(({ column }) => column === null).map(({ field }) => field)
+  if (others.length > 0) note(`${name}: no columns, and kept in the payload alone: ${listOf(others)}`)
+  if (unfilledColumns.length > 0) note(`${name}: nothing filled the columns: ${listOf(unfilledColumns)}`)
+}
+
+function wayOf(field: string, column: string | null): string {
+  return field === column ? '--by column' : `--map ${JSON.stringify(`${field}=${column}`)}`
+}
+
+function listOf(names: readonly string[]): string {
+  const more = names.length > NAMES_TOLD_MAX ? ` and ${countText(names.length - NAMES_TOLD_MAX)} more` : ''
+  return `${printable(names.slice(0, NAMES_TOLD_MAX).join(', '))}${more}`
 }
 
 /** Another client loads the file, or the server has not ended the last import of it. */

@@ -28,6 +28,7 @@ interface SourceSettings {
   readonly preset?: string
   readonly verifyToken?: string
   readonly eventsPath?: string
+  readonly keepEnvelope?: boolean
   readonly columns?: readonly ColumnInput[]
   readonly timestamp?: string
   readonly uniqueId?: string
@@ -55,6 +56,7 @@ export interface ShownSource {
   readonly secretCount?: number
   readonly accept?: readonly Accept[]
   readonly eventsPath?: string | null
+  readonly keepEnvelope?: boolean
   readonly columns?: readonly PoolColumn[]
   /** Names of the key's columns; empty where every event is a record of its own. */
   readonly key?: readonly string[]
@@ -162,6 +164,7 @@ function details({ read }: Catalog, { webhook, sender }: DataSource): Partial<Sh
     secretCount: sender?.signature?.secrets.length ?? 0,
     accept: sender?.accept ?? [],
     eventsPath: pool?.eventsPath ?? null,
+    keepEnvelope: pool?.keepEnvelope === true,
     columns: pool?.columns ?? [],
     key: (schema?.key?.columns ?? []).map(index => schema?.columns[index]?.name ?? RECEIVED_AT),
   }
@@ -213,6 +216,7 @@ const FORMS: Forms = {
   preset: TEXT,
   verifyToken: TEXT,
   eventsPath: TEXT,
+  keepEnvelope: FLAG,
   columns: listOf(COLUMN),
   timestamp: TEXT,
   uniqueId: TEXT,

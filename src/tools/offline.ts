@@ -16,7 +16,7 @@ import type { QueryEngine } from '../query/plan/query-task.ts'
 import { checkFile } from '../store/check/check-file.ts'
 import { SegmentChecks } from '../store/check/segment-checks.ts'
 import { assert, must } from '../util/assert.ts'
-import { checkCatalog, removeLeftIndexes, upgradeFormat } from '../util/data-folder.ts'
+import { checkCatalog, removeLeftFolders, upgradeFormat } from '../util/data-folder.ts'
 import { disk } from '../util/disk.ts'
 import { endNow } from '../util/end-process.ts'
 import { CannotRun } from '../util/errors.ts'
@@ -38,7 +38,7 @@ export type Offline = ReturnType<typeof offlineOf>
  */
 export async function openOffline(config: Config): Promise<Offline> {
   const stopped = openStopped(config)
-  removeLeftIndexes(stopped.paths)
+  removeLeftFolders(stopped.paths)
   checkCatalog(stopped.paths)
   upgradeFormat(stopped.paths)
   // Only the server applies the options of the first application.

@@ -14,7 +14,7 @@ import { rebuildPoolsOf } from '../database/stages.ts'
 import { openIndex } from '../index/index-client.ts'
 import type { PoolState } from '../index/index-types.ts'
 import { must } from '../util/assert.ts'
-import { removeLeftIndexes } from '../util/data-folder.ts'
+import { removeLeftFolders } from '../util/data-folder.ts'
 import { disk, removeFolder, syncFolder } from '../util/disk.ts'
 import { CHECKSUM_DIFFERS, Damaged } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
@@ -77,7 +77,7 @@ export async function rebuildIndex(
 ): Promise<{ readonly pools: number; readonly segments: number }> {
   const pools = [...memory.pools.all()]
   const schema = (pool: number, version: number) => memory.schema(pool, version)?.schema
-  removeLeftIndexes(paths)
+  removeLeftFolders(paths)
   const forget = whenInterrupted(() => removeFolder(disk, paths.indexNew))
   try {
     const { index, opened } = await withProgress('rebuilding the index', progress =>

@@ -22,7 +22,6 @@
  */
 
 import { basename, dirname, join } from 'node:path'
-import { crc32 } from 'node:zlib'
 import type { Memory } from '../catalog/documents/memory.ts'
 import type { Pool } from '../catalog/documents/model.ts'
 import { writeAdmin } from '../catalog/open-catalog.ts'
@@ -33,7 +32,6 @@ import { buildKeyRun } from '../format/key-run.ts'
 import type { PoolState } from '../index/index-types.ts'
 import { highestFlushed } from '../log/read-log.ts'
 import { planSalvage, salvageLog } from '../log/salvage.ts'
-import { assert } from '../util/assert.ts'
 import { wallMs } from '../util/clock.ts'
 import { upgradeFormat } from '../util/data-folder.ts'
 import { disk, readDamagedFile, readFile, replaceFile, syncFolder, writeDurably } from '../util/disk.ts'
@@ -42,6 +40,7 @@ import { deleteFile, numberOfFile, poolFolder, segmentFile } from '../util/paths
 import { note, say } from '../util/say.ts'
 import { checkPoolFolder } from './check-pool.ts'
 import { segmentFilesOf } from './check-segment.ts'
+import { nameNoDeletes, standAlone } from './lone-files.ts'
 import { rebuildIndex } from './rebuild.ts'
 import { checkedText, findingText, Report } from './report.ts'
 import {
@@ -288,42 +287,4 @@ function moveAside(file: string, aside: string): void {
   disk.mkdir(aside)
   disk.rename(file, join(aside, basename(file)))
   syncFolder(disk, aside)
-}
-
-/** A delete file of a flush without rows: byte 36 of src/format/segment.md, and the checksum. */
-function standAlone(bytes: Uint8Array): Uint8Array {
-  const alone = Uint8Array.from(bytes)
-  const view = new DataView(alone.buffer)
-  view.setUint32(36, 0, true)
-  view.setUint32(alone.length - 4, crc32(alone.subarray(0, alone.length - 4)), true)
-  return alone
-}
-
-/** The last bytes of a Parquet file: the length of its footer, and 'PAR1'. */
-const TRAILER_BYTES = 8
-const DELETES_KEY = 'weir.deletes'
-
-/**
- * Overwrites the digits of `weir.deletes` in the footer with as many zeros, so that nothing moves.
- */
-function nameNoDeletes(file: string): void {
-  const handle = disk.open(file, 'r+')
-  try {
-    const size = disk.size(file)
-    const trailer = new Uint8Array(TRAILER_BYTES)
-    disk.read(handle, trailer, size - TRAILER_BYTES)
-    const footerBytes = new DataView(trailer.buffer).getUint32(0, true)
-    const from = size - TRAILER_BYTES - footerBytes
-    const footer = Buffer.alloc(footerBytes)
-    disk.read(handle, footer, from)
-    // Compact Thrift: the key's text, then 0x18 (the next field is a text), its length, its digits.
-    const at = footer.indexOf(DELETES_KEY) + DELETES_KEY.length
-    const digits = footer[at + 1] ?? 0
-    const isFound = footer.indexOf(DELETES_KEY) >= 0 && footer[at] === 0x18 && digits < 20
-    assert(isFound, `the footer of ${file} names its deletes`)
-    disk.write(handle, [new Uint8Array(digits).fill(0x30)], from + at + 2)
-    disk.fdatasync(handle)
-  } finally {
-    disk.close(handle)
-  }
 }

@@ -2,7 +2,7 @@
  * `weir restore`: copies a backup to a new data folder, from a folder or from a bucket. Of a folder
  * it reads every checksum first.
  */
-import { dirname, join, resolve } from 'node:path'
+import { dirname, join, relative, resolve } from 'node:path'
 import { CLEAN, type CommandInput, DAMAGED } from '../database/command.ts'
 import { must } from '../util/assert.ts'
 import { type Disk, readFile, disk as realDisk } from '../util/disk.ts'
@@ -11,13 +11,7 @@ import { MiB } from '../util/limits.ts'
 import { BACKUP_FILE, type Paths, pathsOf } from '../util/paths.ts'
 import { fail, note, say } from '../util/say.ts'
 import { whyNotPlain } from './backup/backup-folder.ts'
-import {
-  type BackupContents,
-  type BackupSummary,
-  damagedText,
-  decodeBackup,
-  summaryOf,
-} from './backup/backup-format.ts'
+import { type BackupContents, damagedText, decodeBackup, summaryOf } from './backup/backup-format.ts'
 import {
   BackupThrottle,
   type Copied,
@@ -26,9 +20,10 @@ import {
   copyFile,
   hashFile,
 } from './backup/copy-file.ts'
+import { isOfSegment, type LostFile, leaveOut } from './backup/left-out.ts'
 import { fillNewFolder } from './backup/new-folder.ts'
 import { isBucketUrl } from './bucket/bucket-address.ts'
-import { restoreBucket } from './bucket/restore-bucket.ts'
+import { type Restored, restoreBucket } from './bucket/restore-bucket.ts'
 import { whenInterrupted } from './interrupts.ts'
 import { withCopyProgress } from './progress.ts'
 
@@ -54,15 +49,18 @@ export async function restore({ config, positionals, flags }: CommandInput): Pro
   })
   try {
     const takesIncomplete = flags.has('incomplete')
-    const { sequence, pools, segments, bytes, damaged } = await withCopyProgress('restore', onProgress =>
-      isBucket
-        ? restoreBucket({ from, id, endpoint, to, takesIncomplete, onProgress })
-        : restoreBackup({ disk: realDisk, from, to, takesIncomplete, onProgress }),
+    const { sequence, pools, segments, bytes, damaged, leftOut } = await withCopyProgress(
+      'restore',
+      onProgress =>
+        isBucket
+          ? restoreBucket({ from, id, endpoint, to, takesIncomplete, onProgress })
+          : restoreBackup({ disk: realDisk, from, to, takesIncomplete, onProgress }),
     )
     say(
       `restored sequence ${sequence} to ${config.dataDir}: ${pools} pools, ${segments} segments, ${bytes} bytes, synced; the first start builds the index`,
     )
-    if (damaged.length === 0) return CLEAN
+    for (const line of leftOut) fail(`left out, because the backup has lost it: ${line}`)
+    if (damaged.length === 0) return leftOut.length === 0 ? CLEAN : DAMAGED
     fail(
       `these files were damaged before the backup was made, and still are: ${damagedText(damaged, to.root)}; weir repair --data-dir ${to.root} moves them aside`,
     )
@@ -91,17 +89,31 @@ interface RestoreOptions {
  * Restores a backup. Rejects with Damaged (the backup is damaged or incomplete) or CannotRun (there
  * is no backup, or the new folder is in use or not empty).
  */
-export async function restoreBackup(options: RestoreOptions): Promise<BackupSummary> {
+export async function restoreBackup(options: RestoreOptions): Promise<Restored> {
   const { disk, from, to, takesIncomplete } = options
-  const contents = await verifyBackup(options)
+  const contents = readContents(disk, from)
+  const lost: LostFile[] = []
+  for await (const damage of findDamage(disk, from, contents, options.onProgress)) {
+    const path = relative(from, damage.file)
+    if (!takesIncomplete || !isOfSegment(path)) throw damage
+    lost.push({ path, what: 'it is not as BACKUP lists it', found: damage.file })
+  }
   if (contents.damaged !== undefined && !takesIncomplete)
     throw new Damaged(
       join(from, BACKUP_FILE),
       0,
       `the backup is incomplete, these files were damaged before it was made: ${damagedText(contents.damaged, from)}; weir restore --incomplete restores it as it is`,
     )
-  await fillNewFolder(disk, to, () => copyBackup(options, contents))
-  return summaryOf(contents)
+  const isLost = new Set(lost.map(({ path }) => path))
+  const files = contents.files.filter(({ path }) => !isLost.has(path))
+  const leftOut: string[] = []
+  await fillNewFolder(disk, to, async () => {
+    const folders = await copyBackup(options, { ...contents, files })
+    leftOut.push(...(await leaveOut(to, lost)))
+    return folders
+  })
+  const damaged = (contents.damaged ?? []).filter(({ path }) => !isLost.has(path))
+  return { ...summaryOf(contents), damaged, leftOut }
 }
 
 /** Reads every file of the backup. Rejects as `restoreBackup`. */

@@ -30,6 +30,7 @@ const FLAGS: Readonly<Record<string, readonly string[]>> = {
     'verify-token',
     'accept',
     'events-path',
+    'keep-envelope',
     'columns',
     'timestamp',
     'unique-id',
@@ -89,6 +90,7 @@ async function requestOf(action: string, source: string, flags: ReadonlyMap<stri
     ...(preset === undefined ? {} : { preset: constantOf(preset) }),
     ...(flags.has('scheme') ? { scheme: constantOf(flags.get('scheme') ?? '') } : {}),
     ...(secrets === undefined ? {} : { secrets }),
+    ...(flags.has('keep-envelope') ? { keepEnvelope: true } : {}),
     ...(flags.has('unsigned') ? { unsigned: true } : {}),
   }
 }
@@ -184,6 +186,7 @@ function sourceLines(source: ShownSource): string[] {
     ...(verifyToken ? [['verify token', verifyToken] as const] : []),
     ['accept', accept.length === 0 ? '-' : accept.join(',')],
     ['events path', source.eventsPath ?? '-'],
+    ['envelope', source.keepEnvelope === true ? 'kept' : '-'],
     ['key', key.length === 0 ? '- (every event is a record of its own)' : key.join(', ')],
     ['columns', columns.map(({ name }) => name).join(', ') || '-'],
   ])

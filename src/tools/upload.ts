@@ -27,6 +27,8 @@ interface Upload extends ImportedFile {
   readonly pool: string
   readonly skipRows: number
   readonly errorsMax: number
+  /** The parameters of the request that name columns. */
+  readonly mapping: string
   /** Called with the number of bytes that were sent. */
   readonly onBytes: (bytes: number) => void
 }
@@ -43,6 +45,8 @@ export interface ImportAnswer {
   readonly rejected: number
   readonly durableRows: number
   readonly refused: readonly { readonly line: number; readonly code: string; readonly message: string }[]
+  readonly unknownFields: readonly { readonly field: string; readonly column: string | null }[]
+  readonly unfilledColumns: readonly string[]
 }
 
 /** An import as the server lists it. */
@@ -54,6 +58,7 @@ export interface KnownImport {
   readonly accepted: number
   readonly rejected: number
   readonly durableRows: number
+  readonly mapping?: string
 }
 
 /** Sends a file. `lost`: the connection ended without an answer. */
@@ -61,13 +66,10 @@ export async function upload(
   { base, authorization }: Server,
   given: Upload,
 ): Promise<ImportAnswer | { readonly lost: string }> {
-  const { pool, path, bytes, format, encoding, label, skipRows, errorsMax, onBytes } = given
-  const parameters = new URLSearchParams({
-    format,
-    label,
-    skipRows: String(skipRows),
-    errorsMax: String(errorsMax),
-  })
+  const { pool, path, bytes, format, encoding, label, skipRows, errorsMax, mapping, onBytes } = given
+  const parameters = new URLSearchParams(mapping)
+  for (const [name, value] of Object.entries({ format, label, skipRows, errorsMax }))
+    parameters.append(name, String(value))
   const url = `${base}${pathOf(pool)}?${parameters}`
   const outgoing = (url.startsWith('https:') ? httpsRequest : httpRequest)(url, {
     method: 'POST',
@@ -135,6 +137,8 @@ async function read(incoming: IncomingMessage): Promise<ImportAnswer | { readonl
       rejected: 0,
       durableRows: 0,
       refused: [],
+      unknownFields: [],
+      unfilledColumns: [],
     }
     return { ...none, ...body, status: incoming.statusCode ?? 0 }
   } catch (error) {

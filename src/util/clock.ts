@@ -67,9 +67,9 @@ export class RisingClock {
     return this.#lastUs
   }
 
-  /** A value that no other one of this clock equals, also where it is shared. */
-  unique(): number {
-    return this.#shared === undefined ? this.next() : reserveUs(this.#shared, this.next(), 1)
+  /** Reserves a value; of a shared clock `count`, one step apart. Returns the first. */
+  reserve(count: number): number {
+    return this.#shared === undefined ? this.next() : reserveUs(this.#shared, this.next(), count)
   }
 
   /** Makes the next value larger than `us`. Called before the clock is shared. */

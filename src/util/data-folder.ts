@@ -20,10 +20,11 @@ const FORMAT_FILE_BYTES_MAX = 64
 /**
  * Version of the whole folder. 2: the catalog's secrets are sealed, and a schema may name its key.
  * 3: a log record may give each of its events a received-at. 4: a log record may begin with what
- * columns read of its request. An earlier folder is read, and gets this version before its first
- * change, so that no earlier Weir opens it afterwards.
+ * columns read of its request. 5: columns may read the body around an event. 6: a schema may cut
+ * epoch numbers, and an accepted time may end with ` UTC` or ` +0200`. An earlier folder is read,
+ * and gets this version before its first change, so that no earlier Weir opens it afterwards.
  */
-export const FORMAT_VERSION = 4
+export const FORMAT_VERSION = 6
 const FORMAT_VERSION_MIN = 1
 
 /** Exit code of flock(1) when another process holds the lock. */
@@ -31,7 +32,7 @@ const LOCK_HELD = 75
 
 /**
  * Makes the folder if it is missing, takes its lock, checks its format, and removes what a killed
- * `weir rebuild` left.
+ * `weir rebuild` or backup left.
  * @returns the lock's file, which must stay open while the process lives
  * @throws CannotRun where another process holds it, it has another format, or it cannot be used;
  *   Damaged where FORMAT or the catalog is missing
@@ -46,14 +47,17 @@ export function openFolder(paths: Paths, on: Disk = disk): FileHandle {
   checkCatalog(paths, on)
   upgradeFormat(paths, on)
   for (const folder of [paths.segment, paths.log, paths.temporary]) on.mkdir(folder)
-  removeLeftIndexes(paths, on)
+  removeLeftFolders(paths, on)
   syncFolder(on, paths.root)
   return lock
 }
 
-/** Removes what an interrupted rebuild left, also of earlier versions (W-6). The lock is held. */
-export function removeLeftIndexes(paths: Paths, on: Disk = disk): void {
-  for (const folder of [paths.indexNew, paths.indexOld]) removeFolder(on, folder)
+/**
+ * Removes what an interrupted rebuild left, also of earlier versions (W-6), and the requests that a
+ * killed backup left. The lock is held.
+ */
+export function removeLeftFolders(paths: Paths, on: Disk = disk): void {
+  for (const folder of [paths.indexNew, paths.indexOld, paths.backupLog]) removeFolder(on, folder)
 }
 
 /** Makes the folder if it is missing, and takes its lock. @throws CannotRun as `openFolder` */

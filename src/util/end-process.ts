@@ -26,11 +26,24 @@ export function withoutEchoes(listener: (signal: NodeJS.Signals) => void): (sign
 /** Time for a signal to end the process. The first process of a container ignores its own. */
 const DIE_MS = 1_000
 
+let writeLast: () => void = () => undefined
+
+/** Sets what endNow() does first on this thread: lines.ts writes the last lines. */
+export function beforeEnd(last: () => void): void {
+  writeLast = last
+}
+
 /**
- * Kills the process as a crash would; recovery is the same. exit() waits for threads, and it has
+ * Ends the process as a crash would; recovery is the same. exit() waits for threads, and it has
  * hung and crashed while a thread was inside LMDB or DuckDB. Any thread may call this.
  */
 export function endNow(): never {
+  writeLast()
+  killProcess()
+}
+
+/** The same without the last lines. */
+export function killProcess(): never {
   process.kill(process.pid, 'SIGKILL')
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, DIE_MS)
   // The kernel ignores the signal where this is the first process of a container. abort() ends in a

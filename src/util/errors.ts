@@ -59,6 +59,9 @@ export class Unavailable extends Error {
   }
 }
 
+/** Nobody reads the answer any more. */
+export const CLIENT_GONE = () => new Unavailable('client_gone', 'the client has disconnected')
+
 /** The body of an import cannot be read on, by the client's fault. Clients get 400. */
 export class BodyBroken extends Error {
   override readonly name = 'BodyBroken'

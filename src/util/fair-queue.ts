@@ -1,39 +1,20 @@
-/** A bounded queue that serves its keys in turn, one item of each, in the order they came. */
+/**
+ * A queue that serves its keys in turn, one item of each, in the order they came. Its user bounds
+ * the items (W-9), by shares of their keys (shares.ts) where keys are applications.
+ */
 export class FairQueue<T> {
   readonly #lanes = new Map<string, T[]>()
-  readonly #max: number
   #size = 0
-
-  /** @param max number of items of all keys */
-  constructor(max: number) {
-    this.#max = max
-  }
 
   get size(): number {
     return this.#size
   }
 
-  /** Adds an item; false when the queue is full. */
-  tryPush(key: string, item: T): boolean {
-    if (this.#size >= this.#max) return false
+  push(key: string, item: T): void {
     const lane = this.#lanes.get(key)
     if (lane === undefined) this.#lanes.set(key, [item])
     else lane.push(item)
     this.#size++
-    return true
-  }
-
-  /** Adds an item before the other items of its key; false when the queue is full. */
-  tryPushFirst(key: string, item: T): boolean {
-    if (!this.tryPush(key, item)) return false
-    const lane = this.#lanes.get(key)
-    if (lane !== undefined) lane.unshift(...lane.splice(-1))
-    return true
-  }
-
-  /** The number of items of a key. */
-  sizeOf(key: string): number {
-    return this.#lanes.get(key)?.length ?? 0
   }
 
   /** The number of items of each key that has some. */

@@ -13,7 +13,7 @@
 import { existsSync } from 'node:fs'
 import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
 import { type Disk, disk, type FileHandle } from './disk.ts'
-import { endNow } from './end-process.ts'
+import { killProcess } from './end-process.ts'
 import { CannotRun } from './errors.ts'
 
 let armedPoint = ''
@@ -32,7 +32,7 @@ export function crashPoint(name: string): void {
   if (armedPoint !== name) return
   countdown -= 1
   if (countdown > 0) return
-  endNow()
+  killProcess()
 }
 
 /** Key of the environment data that threads inherit. */

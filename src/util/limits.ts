@@ -50,14 +50,20 @@ export const ANSWER_MS_MAX = 10_000
 export const WAIT_MS_MAX = 5_000
 /** Bytes of a body of other routes, such as a backup's folder (a path: 4 KiB); more is 413. */
 export const ROUTE_BODY_BYTES_MAX = 16 * KiB
-/** Over node:http: bytes of a request's head; more is 431. This is Node's default. */
+/**
+ * Bytes of a request's head; more is 431. This is Node's default. uWebSockets.js takes more of a
+ * head that comes in one piece.
+ */
 export const HTTP_HEAD_BYTES_MAX = 16 * KiB
 /** Over node:http: time for a request's head; then 408. uWebSockets.js closes after 8 to 12 s. */
 export const HTTP_HEAD_MS_MAX = 10_000
 /** Over node:http: time for a whole request; then 408. It exceeds BODY_MS_MAX plus WAIT_MS_MAX. */
 export const HTTP_REQUEST_MS_MAX = 75_000
-/** Over node:http: time between two requests of a connection; then it closes. */
-export const HTTP_IDLE_MS_MAX = 10_000
+/**
+ * Over node:http: time between two requests of a connection, where --keep-alive says nothing else;
+ * then it closes. Most balancers keep theirs for 60 s, and should be the first to close.
+ */
+export const HTTP_IDLE_MS_MAX = 75_000
 
 // ── pools and applications ──────────────────────────────────────────────────────────────────────
 
@@ -106,8 +112,8 @@ export const SECRET_BYTES = 32
  * URL could do so. The operator creates the webhook at the sender meanwhile.
  */
 export const HANDSHAKE_MS = 300_000
-/** Jobs that have not ended; one more is BAD_REQUEST. */
-export const JOBS_UNFINISHED_MAX = 1_000
+/** Jobs that have not ended, in shares of applications; one more is BAD_REQUEST. */
+export const JOBS_UNFINISHED_MAX = 2_000
 /** Columns that one update sets, each with an expression of its own. */
 export const UPDATED_COLUMNS_MAX = 64
 /** Ended jobs that the catalog keeps. The one that ended first goes first. */
@@ -132,8 +138,13 @@ export const POLICY_VALUE_NAME_CHARACTERS_MAX = 128
 export const POLICY_VALUE_CHARACTERS_MAX = 512
 /** Keys whose tokens are accepted: the newest, and those that it followed within TOKEN_SECONDS. */
 export const SIGNING_KEYS_MAX = 16
-/** A token from a later moment is refused, unless the clock was set back by less than this. */
-export const TOKEN_CLOCK_STEP_SECONDS = 60
+/** Verified tokens in memory, with AUTHORIZATION_CHARACTERS_MAX at most; they have 300. */
+export const TOKENS_REMEMBERED_MAX = 2_048
+/**
+ * A token from a later moment is refused, unless the clock was set back by less than this. Nodes of
+ * a cluster take each other's tokens, and their clocks are apart.
+ */
+export const TOKEN_CLOCK_STEP_SECONDS = 300
 
 // ── queries and GraphQL ─────────────────────────────────────────────────────────────────────────
 
@@ -146,8 +157,11 @@ export const QUERY_MS_MAX = 30_000
 export const QUERY_END_MS_MAX = 2_000
 /** Time for which an application stays in the penalty process: longer than a dashboard's round. */
 export const PENALTY_MS = 600_000
-/** Queries of all applications that wait; one more is UNAVAILABLE. */
-export const QUERIES_WAITING_MAX = 256
+/**
+ * Bytes of memory of the queries that wait, which applications share (shares.ts); an application
+ * that has used up its share gets UNAVAILABLE.
+ */
+export const QUERIES_WAITING_BYTES_MAX = 128 * MiB
 /** Filters of a query, nested ones included. */
 export const FILTERS_MAX = 500
 /** Nesting of a query's filters. */
@@ -224,7 +238,7 @@ export const STATEMENT_TABLES_MAX = 16
 export const STATEMENT_COLUMNS_MAX = 1_000
 /** Rows of a statement's answer; more is BAD_REQUEST. */
 export const STATEMENT_ROWS_MAX = 10_000
-/** SQL texts that wait for the parser; one more is UNAVAILABLE. */
+/** SQL texts that wait for the parser, in shares of applications; beyond a share UNAVAILABLE. */
 export const EXPRESSIONS_PARSING_MAX = 1_024
 /** Characters of all SQL texts whose trees are cached. A tree takes some 30 bytes for each. */
 export const EXPRESSIONS_CACHED_CHARACTERS = 256 * KiB
@@ -234,9 +248,9 @@ export const GRAPHQL_FIELDS_MAX = 2_000
 export const GRAPHQL_DEPTH_MAX = 24
 /** Fragments of a document. Each may spread the next, and walking them recurses this deep. */
 export const GRAPHQL_FRAGMENTS_MAX = 200
-/** Of these, values of the schema itself, which has 23,000. Twenty requests held 200 MB. */
+/** Values of an answer about the schema, which has 23,000. Twenty requests held 200 MB. */
 export const GRAPHQL_SCHEMA_VALUES_MAX = 30_000
-/** Metric queries of a request. Dashboards send about 25; more could not wait. */
+/** Metric queries of a request. Dashboards send about 25. */
 export const GRAPHQL_QUERIES_MAX = 200
 /** Mutations of a request. Each waits for a sync of the catalog: 100 take 0.1 to 0.3 s. */
 export const GRAPHQL_MUTATIONS_MAX = 100
@@ -287,7 +301,7 @@ export const BODY_WAIT_ON_MS = 3_000
 
 // ── imports ─────────────────────────────────────────────────────────────────────────────────────
 
-/** Imports at once; one more is 503. Each has a thread and some 8 MiB. */
+/** Imports at once; others wait, then 503. Each has a thread and some 8 MiB. */
 export const IMPORTS_MAX = 4
 /** Uploads whose caller is being identified, guessed secrets too; one more is 503. */
 export const UPLOADS_BEGINNING_MAX = 128
@@ -329,20 +343,31 @@ export const HTTP_PIPELINED_MAX = 64
 
 // ── control requests ────────────────────────────────────────────────────────────────────────────
 
-/** Complete GraphQL, token and other control requests without an answer; one more is 503. */
-export const CONTROL_REQUESTS_MAX = 256
-/** GraphQL requests of one application from its token to its answer; one more is 429. */
-export const GRAPHQL_APPLICATION_REQUESTS_MAX = 128
 /**
- * GraphQL requests of all applications; one more is 429. Slow queries must not keep out tokens,
- * backups and Arrow streams, which have the rest of CONTROL_REQUESTS_MAX.
+ * Bytes of complete GraphQL, token and other control requests without an answer; beyond it 503.
+ * Each route has bounds of its own below this, so no route keeps out another one.
  */
-export const GRAPHQL_REQUESTS_MAX = 160
+export const CONTROL_BYTES_MAX = 192 * MiB
+/** Bytes that a control request is counted with, besides its body: socket, head and promises. */
+export const CONTROL_REQUEST_BYTES = 8 * KiB
+/** Bytes of GraphQL requests from their tokens to their answers, as estimated; beyond it 429. */
+export const GRAPHQL_BYTES_MAX = 256 * MiB
+/** Bytes that a GraphQL request is counted with, besides its body, document and rows. */
+export const GRAPHQL_REQUEST_BYTES = 32 * KiB
+/** Bytes of the body and its values, for each byte of the body. */
+export const GRAPHQL_BYTES_PER_BODY_BYTE = 8
+/** Bytes of a document and its questions, for each character and at most for each token. */
+export const GRAPHQL_BYTES_PER_CHARACTER = 48
+export const GRAPHQL_BYTES_PER_TOKEN = 256
+/** Bytes of a value of a question's rows, besides its characters. */
+export const GRAPHQL_VALUE_BYTES = 32
+/** Time for which a GraphQL request waits for its first slice; then it is 429. */
+export const GRAPHQL_WAIT_MS_MAX = 10_000
 
 // ── guessed secrets ─────────────────────────────────────────────────────────────────────────────
 
 /** Secrets of all applications that wait; one more is refused. Other requests keep their slots. */
-export const GUESSES_WAITING_MAX = CONTROL_REQUESTS_MAX / 4
+export const GUESSES_WAITING_MAX = 64
 
 // ── streaming answers ───────────────────────────────────────────────────────────────────────────
 
@@ -372,7 +397,7 @@ export const BATCHES_UNDER_WAY_MAX = 64
 export const PARSE_TASK_GATHERED_REQUESTS = 32
 /** Bytes that gather while a task of small bodies is parsed. */
 export const PARSE_TASK_GATHERED_BYTES = 64 * KiB
-/** Jobs that run at once, each on another pool. More wait. */
+/** Jobs that run at once, each on another pool, in shares of applications. More wait. */
 export const JOBS_RUNNING_MAX = 4
 
 // ── the log ─────────────────────────────────────────────────────────────────────────────────────
@@ -459,6 +484,13 @@ export const INDEX_SLICE_ENTRIES = 10_000
 
 /** Queries that run at once; the others wait, in turn by application. */
 export const QUERIES_RUNNING_MAX = 2
+/**
+ * Bytes of a waiting query besides its texts and segments: its plan, and its part of a document and
+ * of the answer. 600 counters took 28.9 kB each, 1,816 time series 30.3.
+ */
+export const QUERY_WAITING_BYTES_MIN = 32 * KiB
+/** One more may run while all have run for this long, and only for this long (query-turns.ts). */
+export const QUERY_SHORT_MS = 1_000
 /** Queries that run at once in the penalty process: none dies beside another. */
 export const PENALTY_RUNNING_MAX = 1
 /** DuckDB's memory for the largest propeller (duckdb-limits.ts). Beyond it DuckDB spills. */
@@ -513,6 +545,8 @@ export const JOBS_LISTED_MAX = 400
 export const BACKGROUND_NICE = 5
 /** Nice value of threads that run queries or encode rows: acks, flushes and the index go first. */
 export const QUERY_NICE = 7
+/** Bytes of lines that wait for standard output, and for standard error: some 2,000 lines. */
+export const LINES_WAITING_BYTES_MAX = 1 * MiB
 
 // ═════ How the limits fit together ═══════════════════════════════════════════════════════════════
 
@@ -527,7 +561,12 @@ assert(
   'gathered requests are one parse task',
 )
 assert(HTTP_REQUEST_MS_MAX > BODY_MS_MAX + WAIT_MS_MAX, 'node:http lets a slow body wait for room')
-assert(GRAPHQL_REQUESTS_MAX + GUESSES_WAITING_MAX < CONTROL_REQUESTS_MAX, 'tokens have slots')
+assert(
+  GRAPHQL_BYTES_MAX / Math.min(GRAPHQL_REQUEST_BYTES / CONTROL_REQUEST_BYTES, GRAPHQL_BYTES_PER_BODY_BYTE) +
+    GUESSES_WAITING_MAX * (GRAPHQL_BODY_BYTES_MAX + CONTROL_REQUEST_BYTES) <=
+    (5 / 6) * CONTROL_BYTES_MAX,
+  'GraphQL and guessed secrets leave room to other control requests',
+)
 assert(GUESSES_WAITING_MAX <= UPLOADS_BEGINNING_MAX / 2, 'guessed secrets leave slots to uploads')
 assert(
   IMPORTS_MAX * IMPORT_BATCHES_MAX <= (SLABS_MAX - SLABS_SMALL_MIN) / 3,

@@ -1,7 +1,7 @@
 /** Which known name a misspelt one stands for. */
 
 /** True where one letter is added, left out or another, or two neighbours are swapped, or less. */
-function isOneEditAway(a: string, b: string): boolean {
+export function isOneEditAway(a: string, b: string): boolean {
   const shorter = Math.min(a.length, b.length)
   if (Math.max(a.length, b.length) - shorter > 1) return false
   let begin = 0
@@ -13,9 +13,13 @@ function isOneEditAway(a: string, b: string): boolean {
   return left.length === 2 && right.length === 2 && left[0] === right[1] && left[1] === right[0]
 }
 
-/** The letters and digits of a name, without case. */
-function plain(name: string): string {
-  return name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '')
+/** The letters and digits of a name, without case (ß is ss); each in one form of Unicode. */
+export function plain(name: string): string {
+  return name
+    .normalize('NFKC')
+    .toUpperCase()
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}]/gu, '')
 }
 
 /** True where `given` is `known` in another case, with other signs, or one edit away from it. */

@@ -24,6 +24,10 @@ export function pathsOf(root: string) {
     temporary: join(root, 'tmp'),
     /** Files of a running merge. The merge thread empties the folder when it starts. */
     merge: join(root, 'tmp', 'merge'),
+    /** Requests for a backup in a bucket, while they are sent. A start removes them. */
+    backupLog: join(root, 'tmp', 'backup-log'),
+    /** The claim of a running backup in a bucket. The next backup ends one that is left. */
+    bucketClaim: join(root, 'tmp', 'bucket-claim'),
     /** Damaged files that repairs moved away. Only a person removes them. */
     damaged: join(root, 'damaged'),
     lock: join(root, 'LOCK'),

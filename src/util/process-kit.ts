@@ -6,7 +6,7 @@
  *
  *   K-6  The process ends with this one, however this one ends.
  *   K-7  It gets no secret: its environment has only what its libraries read, its arguments are the
- *        data that its caller gives, and it inherits no file but standard error.
+ *        data that its caller gives, and it inherits no file.
  *
  * Values are copied in V8's format, both ways. Buffers do not change hands: a move list is ignored.
  */
@@ -88,11 +88,14 @@ function carry(options: ProcessOptions, reports: Reports): Carrier {
   const start: ProcessStart = { name, nice, crashAt, faults: faultSpec(), log: logSettings(), data }
   const child = fork(file ?? new URL(`../../workers/${name}.js`, import.meta.url), [JSON.stringify(start)], {
     serialization: 'advanced',
-    // The standard output of a command is its result, so both outputs go to standard error.
-    stdio: ['ignore', 2, 2, 'ipc'],
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     env: { ...Object.fromEntries(ENVIRONMENT.map(key => [key, process.env[key]])), ...GIVE_BACK },
     ...command(options),
   })
+  // The standard output of a command is its result, so both outputs go to standard error. They go
+  // through this process, whose lines no reader can hold up (lines.ts).
+  for (const output of [child.stdout, child.stderr])
+    output?.on('data', (bytes: Uint8Array) => process.stderr.write(bytes))
   const exited = new Promise<void>(resolve => {
     const end = (what: string) => {
       reports.exit(new Error(`the ${name} process ${child.pid ?? '?'} ${what}`))

@@ -1,23 +1,13 @@
-/** Lines for the operator. The only file that writes to the terminal. */
+/**
+ * Lines for the operator. Only this file gives them to standard output and standard error; in the
+ * server, lines.ts takes them from there.
+ */
 import { cannotLoad } from './load-package.ts'
 import { NO_IDS, type RequestIds } from './request-id.ts'
 
-/** Lines that could not be written, such as to a file on a full disk. */
-const lost = new Map<NodeJS.WriteStream, number>()
-
-/**
- * Writes a line. One whose write fails is lost, and the next one that is written is followed by
- * their number. The stream also emits the error; app/main.ts decides whether it ends the process.
- */
+/** Writes a line. The stream emits the error of a write: see app/main.ts and util/lines.ts. */
 function write(stream: NodeJS.WriteStream, line: string): void {
-  stream.write(`${line}\n`, error => {
-    const count = lost.get(stream) ?? 0
-    if (error) lost.set(stream, count + 1)
-    else if (lost.delete(stream)) {
-      const message = `lines before this one that could not be written: ${count}`
-      log(stream, 'error', message, `weir: ${message}`)
-    }
-  })
+  stream.write(`${line}\n`)
 }
 
 /** A line on standard output. */
@@ -53,18 +43,21 @@ function isWritten(level: LogLevel): boolean {
 }
 
 /** @param text the line in the format `text` */
-function log(
-  stream: NodeJS.WriteStream,
-  level: LogLevel,
-  message: string,
-  text: string,
-  { requestId, traceId } = NO_IDS,
-): void {
-  if (!isWritten(level)) return
+function log(stream: NodeJS.WriteStream, level: LogLevel, message: string, text: string, ids = NO_IDS): void {
+  if (isWritten(level)) write(stream, format(level, message, text, ids))
+}
+
+function format(level: LogLevel, message: string, text: string, { requestId, traceId } = NO_IDS): string {
   // `trace_id` is the name that OpenTelemetry gives it in every format of logs.
   const ids = { ...(requestId !== '' && { requestId }), ...(traceId !== '' && { trace_id: traceId }) }
   const entry = { time: new Date().toISOString(), level, message, ...ids }
-  write(stream, settings.format === 'json' ? JSON.stringify(entry) : text)
+  return settings.format === 'json' ? JSON.stringify(entry) : text
+}
+
+/** The line, with its end, that stands after lines which could not be written. */
+export function leftOutLine(count: number): string {
+  const message = `lines before this one that could not be written: ${count}`
+  return `${format('error', message, `weir: ${message}`)}\n`
 }
 
 /** A line at the start of the server, on standard output. */

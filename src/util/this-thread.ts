@@ -48,16 +48,29 @@ export async function nicePool(nice: number): Promise<void> {
   await tryNative<NativeThread>()?.nicePool(nice, NICE_POOL_MS_MAX)
 }
 
-/**
- * Adds to the nice value of every thread of this process. Call it first, while there are few. Linux
- * takes the id of a thread where POSIX has that of a process, so no native module is needed.
- */
+/** Adds to the nice value of every thread of this process. Call it first, while there are few. */
 export function niceProcess(nice: number): void {
+  setNice(before => Math.min(constants.priority.PRIORITY_LOW, before + nice))
+}
+
+/**
+ * Gives every thread of this process the nice value of its main thread. Linux lets root do so, and
+ * others as far as their RLIMIT_NICE goes.
+ */
+export function endNice(): void {
+  const nice = getPriority()
+  setNice(() => nice)
+}
+
+/**
+ * Linux takes the id of a thread where POSIX has that of a process, so no native module is needed.
+ */
+function setNice(niceOf: (before: number) => number): void {
   for (const task of readdirSync('/proc/self/task')) {
     const id = Number(task)
     try {
-      setPriority(id, Math.min(constants.priority.PRIORITY_LOW, getPriority(id) + nice))
-    } catch {} // the thread has ended
+      setPriority(id, niceOf(getPriority(id)))
+    } catch {} // the thread has ended, or must stay as it is
   }
 }
 

@@ -8,7 +8,7 @@ import type { RequestHead } from '../../src/api/http/transport.ts'
 import { basicAuthMatches, RateLimit } from '../../src/api/ingest/admission.ts'
 import { answerFile, servedFile } from '../../src/api/served-file.ts'
 import { Unavailable } from '../../src/util/errors.ts'
-import { CONTROL_REQUESTS_MAX, GRAPHQL_BODY_BYTES_MAX } from '../../src/util/limits.ts'
+import { CONTROL_BYTES_MAX, CONTROL_REQUEST_BYTES, GRAPHQL_BODY_BYTES_MAX } from '../../src/util/limits.ts'
 import { ask, head, Raw } from './client.ts'
 import { api, fake, gate, start, startForFile, until } from './fake.ts'
 
@@ -178,15 +178,24 @@ test('a file is not sent again to a client that has the same form of it, and a 3
   await other.stop(1000)
 })
 
-test('control requests beyond the limit are 503; those of disconnected clients count until they end', async () => {
+test('control requests beyond the memory are 503; those of disconnected clients count until they end', async () => {
   const held = gate()
   const reply = { status: 200, body: 'done' }
-  const slow = await start(fake, {}, { graphql: () => held.promise.then(() => reply) })
+  let begun = 0
+  const graphql = async () => {
+    begun += 1
+    await held.promise
+    return reply
+  }
+  const slow = await start(fake, {}, { graphql })
   const agent = new Agent()
-  const running = Array.from({ length: CONTROL_REQUESTS_MAX }, () =>
-    ask(slow.port, '/graphql', { body: '{}', agent }),
-  )
-  await until(() => slow.stats().open === CONTROL_REQUESTS_MAX)
+  const body = Buffer.alloc(GRAPHQL_BODY_BYTES_MAX)
+  const count = Math.ceil(CONTROL_BYTES_MAX / (GRAPHQL_BODY_BYTES_MAX + CONTROL_REQUEST_BYTES))
+  const running: ReturnType<typeof ask>[] = []
+  while (running.length < count) {
+    running.push(ask(slow.port, '/graphql', { body, agent }))
+    await until(() => begun === running.length) // else too many bodies are incomplete
+  }
   expect((await ask(slow.port, '/graphql', { body: '{}' })).status).toBe(503)
   held.open()
   for (const answer of await Promise.all(running)) expect(answer.text).toBe('done')

@@ -4,7 +4,7 @@
  */
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
-import { IMPORTS_ADMIN_MIN, IMPORTS_PER_APPLICATION_MAX } from '../../src/api/imports/import-route.ts'
+import { IMPORTS_ADMIN_MIN } from '../../src/api/imports/import-route.ts'
 import { UPLOAD_BUFFER_BYTES } from '../../src/api/imports/upload-body.ts'
 import { endLeftImports } from '../../src/catalog/change/change-import.ts'
 import type { Scope } from '../../src/catalog/documents/model.ts'
@@ -14,7 +14,7 @@ import { expectProblem } from '../path/client.ts'
 import { type Answer, type Ask, ask, head, Raw } from './client.ts'
 import { api, fake, gate, ingestSchemaOf, startForEachTest, until } from './fake.ts'
 
-startForEachTest({ uploadStallMs: 3_000 })
+startForEachTest({ uploadStallMs: 3_000, waitMsMax: 500 })
 
 const PATH = '/v1/pools/open/import?format=ndjson'
 const TOKEN = 'Authorization: Bearer t'
@@ -99,6 +99,13 @@ test('rows that are left out are neither stored nor checked', async () => {
 test.each([
   ['/v1/pools/open/import', {}, 415, 'unsupported_media_type'],
   ['/v1/pools/open/import', { 'content-type': 'application/json' }, 415, 'unsupported_media_type'],
+  // Arrow is a format of exports alone.
+  [
+    '/v1/pools/open/import',
+    { 'content-type': 'application/vnd.apache.arrow.stream' },
+    415,
+    'unsupported_media_type',
+  ],
   [PATH, { 'content-encoding': 'br' }, 415, 'unsupported_encoding'],
   [PATH, { 'content-encoding': 'gzip, gzip' }, 415, 'unsupported_encoding'],
   ['/v1/pools/open/import?format=xml', {}, 400, 'bad_parameter'],
@@ -108,6 +115,12 @@ test.each([
   [`${PATH}&errorsMax=10001`, {}, 400, 'bad_parameter'],
   [`${PATH}&format=csv`, {}, 400, 'bad_parameter'],
   [`${PATH}&other=1`, {}, 400, 'bad_parameter'],
+  [`${PATH}&by=name`, {}, 400, 'bad_parameter'],
+  [`${PATH}&by=column&by=column`, {}, 400, 'bad_parameter'],
+  [`${PATH}&ignoreUnknown=yes`, {}, 400, 'bad_parameter'],
+  [`${PATH}&map=x`, {}, 400, 'bad_parameter'],
+  [`${PATH}&map=x=id&map=x=n`, {}, 400, 'bad_parameter'],
+  [`${PATH}&map=x=nothing`, {}, 400, 'bad_parameter'],
   ['/v1/pools/none/import?format=ndjson', {}, 404, 'unknown_pool'],
   ['/v1/pools/%ff/import?format=ndjson', {}, 404, 'not_found'],
 ] as const)('%s %j is refused', async (path, headers, status, code) => {
@@ -228,16 +241,64 @@ test('an application has its share of imports, and one place is kept for the sco
     return json.detail
   }
   const writers = IMPORTS_MAX - IMPORTS_ADMIN_MIN
-  for (let n = 0; n < IMPORTS_PER_APPLICATION_MAX; n += 1) await idle('a', 'data_pool:write')
+  for (let n = 0; n < writers - 1; n += 1) await idle('a', 'data_pool:write')
   expect(await refused('a', 'data_pool:write')).toContain('this application')
-  for (let n = IMPORTS_PER_APPLICATION_MAX; n < writers; n += 1) await idle('b', 'data_pool:write')
+  await idle('b', 'data_pool:write')
   expect(await refused('c', 'data_pool:write')).toContain('too many')
   for (let n = 0; n < IMPORTS_ADMIN_MIN; n += 1) await idle('a', 'admin')
   expect(await refused('d', 'admin')).toContain('too many')
+  // A waiting one gets the next place, and the application that has more does not.
+  fake.importer = { applicationId: 'a', scopes: new Set(['data_pool:write']) }
+  const again = send(lines(0, 1))
+  await until(() => api.stats().open === IMPORTS_MAX + 1)
+  fake.importer = { applicationId: 'c', scopes: new Set(['data_pool:write']) }
+  const waiting = send(lines(0, 1))
+  await until(() => api.stats().open === IMPORTS_MAX + 2)
+  raws[0]!.socket.destroy()
+  expect((await waiting).status).toBe(200)
+  expect((await again).json.code).toBe('busy')
   for (const raw of raws) raw.socket.destroy()
   await until(() => api.stats().imports === 0)
   fake.importer = { applicationId: 'a', scopes: new Set(['data_pool:write']) }
   expect((await send(lines(0, 1))).status).toBe(200)
+})
+
+/** Begins an import of an application, and leaves it open. */
+async function openImport(applicationId: string, label = ''): Promise<Raw> {
+  fake.importer = { applicationId, scopes: new Set(['data_pool:write']) }
+  const open = api.stats().open
+  const raw = await Raw.open(api.port)
+  raw.write(`${head(`${PATH}&label=${label}`, [TOKEN, 'Content-Length: 1000000'])}{`)
+  await until(() => api.stats().open === open + 1)
+  return raw
+}
+
+test('the place of the scope admin is there while others take all places to wait', async () => {
+  const raws: Raw[] = []
+  // Each application has a smaller share of the places to wait: one behind three running imports.
+  for (let n = 0; n < IMPORTS_MAX - IMPORTS_ADMIN_MIN; n += 1) raws.push(await openImport(`r${n}`))
+  for (const [application, count] of Object.entries({ a: 16, b: 8, c: 4, d: 2, e: 1, f: 1 }))
+    for (let n = 0; n < count; n += 1) raws.push(await openImport(application))
+  fake.importer = { applicationId: 'a', scopes: new Set(['admin']) }
+  expect((await send(lines(0, 1))).status).toBe(200)
+  for (const raw of raws) raw.socket.destroy()
+  await until(() => api.stats().open === 0)
+})
+
+test('an import whose client went while it waited never begins', async () => {
+  const running: Raw[] = []
+  for (const application of ['a', 'b', 'c']) running.push(await openImport(application))
+  const gone = await openImport('d', 'gone')
+  gone.socket.destroy()
+  await until(() => api.stats().open === running.length)
+  for (const raw of running) raw.socket.destroy()
+  await until(() => api.stats().open === 0 && api.stats().imports === 0)
+  const { json } = await ask(api.port, '/v1/pools/open/import', {
+    method: 'GET',
+    headers: { authorization: 'Bearer t' },
+  })
+  const labels = (json.imports as { label: string; error: string }[]).map(({ label }) => label)
+  expect(labels).toEqual(['', '', ''])
 })
 
 /** Ends an import after its first batch, by `end`, and returns its answer. */

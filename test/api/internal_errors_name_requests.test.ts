@@ -101,7 +101,10 @@ test('a handshake whose secret cannot be stored', async () => {
   const fake = new Fake()
   const settings = { accept: [], signature: null, preset: 'ASANA', verifyToken: null } as const
   const facts = { secretUntilMs: () => Number.MAX_SAFE_INTEGER, url: () => '' }
-  const sender = must(senderOf(settings, { columns: [] }, facts), 'the sender of a source with a preset')
+  const sender = must(
+    senderOf(settings, { columns: [], key: null }, facts),
+    'the sender of a source with a preset',
+  )
   fake.targets.set('asana', targetOf(9, { sender }))
   const api = await start(fake, {}, { storeSecret: rejecting })
   await expectNamed(api, '/v1/asana', 'handshake', { headers: { 'x-hook-secret': 'a'.repeat(32) } })

@@ -205,7 +205,10 @@ function fakeOfAll(): Fake {
     verifyToken: null,
   } as const
   const facts = { secretUntilMs: () => 0, url: () => '' }
-  const sender = must(senderOf(settings, { columns: [] }, facts), 'the sender of a source that accepts more')
+  const sender = must(
+    senderOf(settings, { columns: [], key: null }, facts),
+    'the sender of a source that accepts more',
+  )
   fake.targets.set('all', targetOf(9, { sender }))
   return fake
 }

@@ -159,12 +159,17 @@ describe('W-9: a pool keeps its share', () => {
 
   test('a grant is given without room too, so that what is refused is counted', async () => {
     const grant = events.grant(POOL)
-    expect(grant).toEqual({ properties: POOL.rejects, pool: 1, bytesMax: 4 * MiB })
+    expect(grant).toEqual({
+      properties: POOL.rejects,
+      pool: 1,
+      atUs: expect.any(Number) as number,
+      bytesMax: 4 * MiB,
+    })
     await fill(1)
     events.keep(1, rowsOf({ rows: 1, json: Buffer.alloc(events.room(POOL), '7') }))
     expect(events.grant(POOL)!.bytesMax).toBe(0)
     const before = counted.leftOut
-    const request = { receivedAtUs: 1, index: null, code: 'c', column: null, message: 'm', contentType: null }
+    const request = { request: 0, index: null, code: 'c', column: null, message: 'm', contentType: null }
     events.keepRequest(POOL, { ...request, text: undefined, context: new Uint8Array(0) })
     expect(counted.leftOut).toBe(before + 1)
     expect(events.grant(BUILT_IN)).toBeUndefined()

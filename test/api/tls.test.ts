@@ -211,7 +211,7 @@ test.runIf(uws !== undefined)(
       ...{ drain: new Drain(1000), unread: new Unread(1000), sockets: new Sockets(100) },
     }
     const listening = await uwsTransport(withFaults).listen({
-      ...{ host: '127.0.0.1', port: 0, connections, tls },
+      ...{ host: '127.0.0.1', port: 0, connections, tls, idleMsMax: 1000 },
       onRequest: (_, responder) => responder.send({ status: 200, body: 'x' }),
     })
     isRefusing = true

@@ -287,6 +287,14 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /^ +100 % .* exported \S+$/m,
     ],
   },
+  starvation: {
+    args: '--only calm --seconds 1 --rows 1000'.split(' '),
+    prints: [
+      /^calm +counters +[1-9]\d* +0 +\d+ +\d+$/m,
+      /^calm +exports +[1-9]\d* +0 +\d+ +\d+$/m,
+      /^calm +posts +[1-9]\d* +0 +\d+ +\d+$/m,
+    ],
+  },
   tail: {
     args: '--seconds 1 --connections 2 --readers 5'.split(' '),
     prints: [

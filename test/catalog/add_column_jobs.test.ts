@@ -217,15 +217,19 @@ test('a job whose column came by another way FAILED and adds nothing', async () 
   expect(poolNow(pool).planVersion).toBe(1)
 })
 
-test('unfinished jobs have a limit', async () => {
+test('unfinished jobs have a limit, in shares of applications', async () => {
   const pool = await webhookPool()
   const job = await created(pool)
-  const puts = Array.from({ length: JOBS_UNFINISHED_MAX - 1 }, (_, i) => {
+  const half = JOBS_UNFINISHED_MAX / 2
+  const puts = Array.from({ length: half - 1 }, (_, i) => {
     const id = `DPJ${i}`
     return [`job/${id}`, { ...job, id, poolId: `DPO${i}` }] as const
   })
   await catalog.put(puts)
-  expect(await refusal(pool, { columnName: 'more' })).toMatch(/1000 jobs are not finished/)
+  const more = { columnName: 'more' }
+  expect(await refusal(pool, more)).toMatch(/1000 jobs of the application are not finished, and 1000 of all/)
+  // Others have a share of their own.
+  expect(await catalog.change(createAddColumnJob(input(pool, more), 'APP3'))).toHaveProperty('id')
 })
 
 test('the catalog keeps a bounded number of ended jobs, and no other is removed', async () => {

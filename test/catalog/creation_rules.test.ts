@@ -126,6 +126,7 @@ describe('keys', () => {
       uniqueIdColumn: null,
       tenant: null,
       tableSettings: null,
+      cutsEpochs: true,
     })
   })
 })

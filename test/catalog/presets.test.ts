@@ -13,8 +13,14 @@ import { isStored, type Request, storeRow, valueAt } from '../parse/infer/stored
 import { EXAMPLES, type Example } from './preset-examples.ts'
 
 /** The pool of a source with this preset, as the API would create it. */
-function poolOf({ columns, timestamp, uniqueId, orderBy }: Preset): PoolInput {
-  return { columns, timestamp, uniqueId, ...(orderBy === null ? {} : { tableSettings: { orderBy } }) }
+function poolOf({ columns, timestamp, uniqueId, orderBy, eventsPath }: Preset): PoolInput {
+  return {
+    columns,
+    timestamp,
+    uniqueId,
+    eventsPath,
+    ...(orderBy === null ? {} : { tableSettings: { orderBy } }),
+  }
 }
 
 /** The key's columns; none where every event is a record of its own. */
@@ -106,7 +112,7 @@ describe.each(PRESET_NAMES)('%s', name => {
   test('its properties are forms that Weir reads', () => {
     for (const { jsonProperty } of preset.columns)
       expect(jsonProperty).toMatch(
-        /^(\$header\.[a-z][a-z0-9-]*|[A-Za-z][\w-]*(\[0\])?(\.[A-Za-z][\w-]*(\[0\])?)*)$/,
+        /^(\$header\.[a-z][a-z0-9-]*|(\$\.)?[A-Za-z][\w-]*(\[0\])?(\.[A-Za-z][\w-]*(\[0\])?)*)$/,
       )
   })
 

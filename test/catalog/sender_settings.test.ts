@@ -68,7 +68,7 @@ const column = (jsonProperty: string, type = 'STRING', coerce?: boolean): Column
 describe('columns', () => {
   const OK = /^ok$/
   const pairs: readonly [good: ColumnInput, bad: ColumnInput, message: RegExp][] = [
-    [column('a.b'), column('$.a.b'), /begins with "\$\.": write "a\.b"/],
+    [column('a.b'), column('$.a.b'), /begins with "\$\.".* no eventsPath: of the event itself write "a\.b"/],
     [column('$header.x-id'), column('$header.'), /names no header/],
     [column('$header.x-id'), column('$header.x id'), /names no header/],
     [column('$query.shop'), column('$query.'), /names no header or parameter/],

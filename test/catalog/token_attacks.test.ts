@@ -3,7 +3,7 @@
  * gets through, and none is answered with an error of ours.
  */
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { createTokens, type Identity, type Tokens } from '../../src/catalog/access/token.ts'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import {
@@ -13,9 +13,9 @@ import {
   rotateSecret,
 } from '../../src/catalog/change/change-application.ts'
 import { rotateSigningKey } from '../../src/catalog/change/change-signing-key.ts'
-import type { Application, SigningKey } from '../../src/catalog/documents/model.ts'
+import type { Application, Scope, SigningKey } from '../../src/catalog/documents/model.ts'
 import { must } from '../../src/util/assert.ts'
-import { POLICY_VALUES_BYTES_MAX, SIGNING_KEYS_MAX } from '../../src/util/limits.ts'
+import { POLICY_VALUES_BYTES_MAX, SIGNING_KEYS_MAX, TOKENS_REMEMBERED_MAX } from '../../src/util/limits.ts'
 import { type Folder, makeFolder } from './folder.ts'
 
 const ADDRESS = '192.0.2.1'
@@ -42,7 +42,10 @@ beforeEach(async () => {
   if ('badRequest' in made) throw new Error(made.badRequest)
   application = made
 })
-afterEach(() => folder.remove())
+afterEach(() => {
+  vi.restoreAllMocks()
+  return folder.remove()
+})
 
 interface Answer {
   readonly status: number
@@ -180,8 +183,8 @@ describe('a token', () => {
     nowMs += 2 * HOUR_MS
     const ahead = await given()
     await accepted(ahead)
-    nowMs -= 30_000
-    await accepted(ahead) // a small step of the clock
+    nowMs -= 299_000
+    await accepted(ahead) // a small step of the clock, or another node whose clock is late
     nowMs -= 2 * HOUR_MS
     expect(await bearer(ahead)).toMatchObject(REFUSED)
   })
@@ -211,6 +214,97 @@ describe('a token', () => {
     await catalog.change(deleteApplication({ id: application.id }, 'system'))
     expect(await bearer(second)).toMatchObject(REFUSED)
     expect(await ask({})).toMatchObject({ status: 401, error: 'invalid_client' })
+  })
+})
+
+describe('a token that was verified', () => {
+  /** The number of signatures that are checked. */
+  const checks = () => vi.spyOn(globalThis.crypto.subtle, 'verify')
+
+  test('is not verified again, and means the same to its next request', async () => {
+    const token = await given({ scope: 'metric:query', policy_values: '{"tenant":"a"}' })
+    const checked = checks()
+    const first = await accepted(token)
+    expect(await accepted(token)).toBe(first)
+    expect(first).toMatchObject({ scopes: new Set(['metric:query']), policyValues: { tenant: 'a' } })
+    expect(checked).toHaveBeenCalledTimes(1)
+    expect(await bearer(`${token}x`)).toMatchObject(REFUSED)
+    expect(await bearer(token.slice(0, -1))).toMatchObject(REFUSED)
+  })
+
+  test('is verified once for requests that come together', async () => {
+    const token = await given()
+    const checked = checks()
+    const together = await Promise.all(Array.from({ length: 50 }, () => accepted(token)))
+    expect(new Set(together).size).toBe(1)
+    expect(checked).toHaveBeenCalledTimes(1)
+  })
+
+  test('whose key ends while it is verified is refused to a request that came after', async () => {
+    const token = await given()
+    let keys = catalog.read.signingKeys()
+    const own = createTokens({
+      application: id => catalog.application(id),
+      signingKeys: () => keys,
+      nowMs: () => nowMs,
+    })
+    let go = () => {}
+    const held = new Promise<void>(resolve => (go = resolve))
+    const verify = globalThis.crypto.subtle.verify.bind(globalThis.crypto.subtle)
+    const checked = checks().mockImplementationOnce(async (...args: Parameters<typeof verify>) => {
+      await held
+      return await verify(...args)
+    })
+    const before = own.verify(`Bearer ${token}`, ADDRESS)
+    while (checked.mock.calls.length === 0) await new Promise(setImmediate)
+    keys = [{ ...newestKey(), kid: 'another' }]
+    const after = own.verify(`Bearer ${token}`, ADDRESS)
+    go()
+    expect(await after).toMatchObject(REFUSED)
+    await before
+    expect(await own.verify(`Bearer ${token}`, ADDRESS)).toMatchObject(REFUSED)
+  })
+
+  const change = (decide: Parameters<Catalog['change']>[0]) => catalog.change(decide)
+  test.each<[string, (id: string) => unknown]>([
+    ['its hour', () => (nowMs += HOUR_MS)],
+    ['a clock that is set back', () => (nowMs -= 301_000)],
+    ['the secret of its application', id => change(rotateSecret({ id }, 'system'))],
+    ['its application', id => change(deleteApplication({ id }, 'system'))],
+    ['its key', () => change(rotateSigningKey(true))],
+  ])('ends with %s', async (_, end) => {
+    const token = await given()
+    await accepted(token)
+    await accepted(token)
+    await end(application.id)
+    expect(await bearer(token)).toMatchObject(REFUSED)
+    expect(await bearer(token)).toMatchObject(REFUSED)
+  })
+
+  test('loses and gets scopes with its application, and outlives a new key for an hour', async () => {
+    const token = await given()
+    expect((await accepted(token)).scopes.size).toBe(2)
+    const scopes = async (...now: Scope[]) => {
+      await change(modifyApplication({ id: application.id }, { scopes: now }, 'system'))
+      return [...(await accepted(token)).scopes]
+    }
+    expect(await scopes('metric:query')).toEqual(['metric:query'])
+    expect(await scopes('metric:query', 'data_pool:query')).toHaveLength(2)
+    await change(rotateSigningKey(false))
+    expect((await accepted(token)).applicationId).toBe(application.id)
+  })
+
+  test('is forgotten when too many others came after it', async () => {
+    const made: string[] = []
+    for (let seconds = 1; made.length <= TOKENS_REMEMBERED_MAX; seconds += 1)
+      made.push(must(await tokens.tokenFor(application.id, 100 + seconds), 'a token'))
+    const [first = '', second = '', ...others] = made
+    for (const token of [second, first, ...others]) await accepted(token)
+    const checked = checks()
+    await accepted(first)
+    expect(checked).toHaveBeenCalledTimes(0)
+    await accepted(second)
+    expect(checked).toHaveBeenCalledTimes(1)
   })
 })
 

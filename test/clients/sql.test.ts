@@ -126,7 +126,7 @@ test('the SQL that ran is told with its tables, and without values', async () =>
   expect((await ask(GRAFANA, statement)).data.sqlV1).toMatchObject({
     rows: [['1']],
     info: {
-      sql: 'WITH q1 AS NOT MATERIALIZED (SELECT s1."id" AS "c1" FROM rows AS s1 WHERE (s1."price" > $1)) SELECT COUNT(*) AS "n" FROM q1 AS s2',
+      sql: 'WITH _service_q1 AS NOT MATERIALIZED (SELECT _service_s1."id" AS "_service_c1" FROM rows AS _service_s1 WHERE (_service_s1."price" > $1)) SELECT COUNT(*) AS "n" FROM _service_q1 AS _service_s2',
     },
   })
 })

@@ -67,8 +67,12 @@ async function rowsOf(server: TestServer, pool: TestPool): Promise<Map<string, n
   return rows
 }
 
-function createPool(server: TestServer): Promise<TestPool> {
-  const column = (name: string, type: string) => ({ name, type, jsonProperty: name, nullable: name === 'n' })
+/** @param property of the column n */
+function createPool(server: TestServer, property = 'n'): Promise<TestPool> {
+  const column = (name: string, type: string) => {
+    const jsonProperty = name === 'n' ? property : name
+    return { name, type, jsonProperty, nullable: name === 'n' }
+  }
   const columns = [column('at', 'TIMESTAMP'), column('id', 'STRING'), column('n', 'INT64')]
   return server.createPool({ columns, timestamp: 'at', uniqueId: 'id' })
 }
@@ -156,14 +160,20 @@ test('the command waits for a server that was killed, and goes on by itself', as
   expect((await server.stop()).code).toBe(0)
 })
 
-test('a client that is killed leaves a failed import, which --resume continues', async () => {
+test('a client that is killed leaves a failed import, which --resume continues by the same names', async () => {
   const server = await startServer({ args: SLOW })
-  const pool = await createPool(server)
-  const running = weirImport(server, pool, ndjson())
+  const pool = await createPool(server, 'counted.n')
+  const running = weirImport(server, pool, ndjson(), '--by', 'column')
   await until(async () => ((await importsOf(server, pool))[0]?.durableRows ?? 0) > 0)
   running.child.kill('SIGKILL')
   await running.ended
-  const { code, said } = await weirImport(server, pool, join(folder, 'rows.ndjson'), '--resume').ended
+  const rows = join(folder, 'rows.ndjson')
+  const other = await weirImport(server, pool, rows, '--resume', '--by', 'property').ended
+  expect([other.code, other.said]).toEqual([
+    2,
+    expect.stringContaining('were imported with by=column: leave'),
+  ])
+  const { code, said } = await weirImport(server, pool, rows, '--resume').ended
   expect([code, said]).toEqual([1, expect.stringMatching(/resumes behind [\d,]+ rows/)])
   expect(await rowsOf(server, pool)).toEqual(modelOf())
   expect((await server.stop()).code).toBe(0)

@@ -116,7 +116,7 @@ async function mustFailHarmlessly(pool: TestPool, on = server): Promise<void> {
   expect(filesOf(on.dataDir, pool.poolId).length).toBe(FALLING.length)
   expect(await on.count(pool.poolId)).toBe(String(ROWS))
   expect((await fetch(`${on.base}/readyz`)).status).toBe(200)
-  expect(on.output()).toContain('is tried again in')
+  await expect.poll(() => on.output()).toContain('is tried again in')
 }
 
 /** The disk works again: the merge succeeds, without the rows that are updated and deleted here. */
@@ -185,7 +185,7 @@ test('no room for DuckDB’s copy: the merge fails, and succeeds when there is r
   if (small === undefined) return context.skip(NO_SMALL_DISK)
   try {
     await mustFailHarmlessly(pool)
-    expect(server.output()).toMatch(/a merge of pool .* failed .*No space left/)
+    await expect.poll(() => server.output()).toMatch(/a merge of pool .* failed .*No space left/)
     small.resize('64m')
     await mustMerge(pool)
   } finally {
@@ -220,7 +220,9 @@ test('no room for a compaction commit: the output is removed, and the commit suc
     const ballast = join(index, 'ballast')
     fillDisk(ballast)
     await mustFailHarmlessly(pool, own)
-    expect(own.output()).toMatch(/a merge of pool .* failed .*the key index cannot be changed/)
+    await expect
+      .poll(() => own.output())
+      .toMatch(/a merge of pool .* failed .*the key index cannot be changed/)
     expect((await send(pool.url, [{ at: AT, id: 'more', n: 1 }])).status).toBe(200)
     await expect(own.count(pool.poolId)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     rmSync(ballast)

@@ -69,6 +69,9 @@ export const TIMES = (
   '2024-01-01T12:30:5|0001-01-01T00:00:00+00:01|9999-12-31T23:59:00-00:01|1970-01-01T00:00:00Z|1969-12-31T23:59:59.999999Z|' +
   '1900-02-29|2000-02-29|2100-02-29|1700000000|1700000000000|+2024-01-01|-001-01-01|20240101|2024-01-01T00:00:00.000000|' +
   ' 2024-01-01|2024-01-01 |2024-13-01|2024-00-01|2024-01-00|2024-04-31|２０２４-01-01|2500-07-08T09:10:11.121314Z|' +
+  '2024-01-01T00:00:00+02:|2024-03-10 12:00:00 UTC|2024-03-10T12:00 UTC|2024-03-10 12:00:00.5 +0200|2024-03-10 12:00:00 -02:30|' +
+  '2024-03-10 12:00:00 +02|2024-03-10 12:00:00 utc|2024-03-10 12:00:00UTC|2024-03-10 12:00:00  UTC|2024-03-10 12:00:00 |2024-03-10 UTC|' +
+  '2024-03-10 12:00:00 UT|2024-03-10 12:00:00 UTCx|2024-03-10 12:00:00 UTD|2024-03-10 12:00:00 + 02|2024-03-10 12:00:00  +02|' +
   '2024-01-01T00:00:00+02:|2024-01-01T00:00:00+02:3|2024-01-01T00:00:00+023|2024-01-01T00:00:00−02:00|'
 ).split('|')
 
@@ -309,7 +312,8 @@ export function makePoolSchema(random: Random): PoolSchema {
   }
   const key = id < 0 ? null : { columns: [time < 0 ? KEY_RECEIVED_AT : time, id], version: -1 }
   if (key !== null && random.once(4)) key.columns = keyOfMany(columns, random)
-  return { pool: 1, version: 1, columns, timestamp: time, tenant: -1, key }
+  const rule = random.once(2) ? { cutsEpochs: true as const } : {}
+  return { pool: 1, version: 1, columns, timestamp: time, tenant: -1, key, ...rule }
 }
 
 /** A key of 1 to KEY_COLUMNS_MAX columns, as table settings name them; they become required. */

@@ -19,6 +19,8 @@ export interface GoldenPool extends PoolSpec {
   readonly needsControl?: true
   /** The pool needs a version of Weir that has settings of foreign senders. */
   readonly needsSenders?: true
+  /** The pool needs a version of Weir whose columns read the body around the events. */
+  readonly needsEnvelopes?: true
   /** It belongs to an Http source. */
   readonly isGeneric?: true
   /** The events of a round, in two requests: the second one updates rows of the first. */
@@ -233,6 +235,23 @@ export const POOLS: readonly GoldenPool[] = [
     columns: [column('id', 'STRING')],
     eventsPath: 'data.items',
     signature: { scheme: 'GENERIC_HMAC', secrets: ['golden'], header: 'x-golden' },
+    key: [],
+    events: () => [],
+  },
+  {
+    uniqueName: 'enveloped',
+    needsEnvelopes: true,
+    columns: [column('id', 'STRING'), column('batch', 'STRING', NULLABLE, '$.batch')],
+    eventsPath: 'data.items',
+    key: [],
+    events: () => [],
+  },
+  {
+    uniqueName: 'with_envelopes',
+    needsEnvelopes: true,
+    columns: [column('id', 'STRING'), column('batch', 'STRING', NULLABLE, '$.batch')],
+    eventsPath: 'data.items',
+    keepEnvelope: true,
     key: [],
     events: () => [],
   },

@@ -62,13 +62,18 @@ class Filler {
     const { data } = await this.#server.graphql<{
       __schema: { mutationType: { fields: { name: string }[] } }
       accept: object | null
-    }>('{ __schema { mutationType { fields { name } } } accept: __type(name: "WebhookAccept") { name } }')
+      webhook: { inputFields: { name: string }[] }
+    }>(`{ __schema { mutationType { fields { name } } } accept: __type(name: "WebhookAccept") { name }
+      webhook: __type(name: "WebhookConnectionSettingsInput") { inputFields { name } } }`)
+    const hasEnvelopes = data.webhook.inputFields.some(({ name }) => name === 'keepEnvelope')
     const hasSenders = data.accept !== null
     const hasControl = data.__schema.mutationType.fields.some(({ name }) => name === 'createDeletionJob')
     const merges = /compact/.test(await (await fetch(`${this.#server.base}/metrics`)).text())
     this.#pools = POOLS.filter(
-      ({ needsControl, needsSenders }) =>
-        (hasControl || needsControl === undefined) && (hasSenders || needsSenders === undefined),
+      ({ needsControl, needsSenders, needsEnvelopes }) =>
+        (hasControl || needsControl === undefined) &&
+        (hasSenders || needsSenders === undefined) &&
+        (hasEnvelopes || needsEnvelopes === undefined),
     )
     await this.#createPools()
     if (hasControl) await this.#assignPolicy(this.#admin().clientId, 'n >= 0')
@@ -109,7 +114,7 @@ class Filler {
   /** Creates the pools, and one that is deleted again. */
   async #createPools(): Promise<void> {
     for (const { key: _, version: _v, needsControl: _n, events: _e, deletes: _d, ...pool } of this.#pools) {
-      const { isGeneric, needsSenders: _s, ...spec } = pool
+      const { isGeneric, needsSenders: _s, needsEnvelopes: _w, ...spec } = pool
       this.#made.set(
         pool.uniqueName,
         await (isGeneric === true ? this.#createGenericPool(spec) : this.#server.createPool(spec)),
@@ -255,7 +260,7 @@ class Filler {
     })
     const { base } = this.#server
     const token = await fetchToken(base, this.#options.dataDir)
-    const answer = await fetch(`${base}/v1/pools/imported/import`, {
+    const answer = await fetch(`${base}/v1/pools/imported/import?by=property`, {
       method: 'POST',
       headers: { authorization: `Bearer ${token}`, 'content-type': 'application/x-ndjson' },
       body: IMPORTED.map(textOf).join('\n'),

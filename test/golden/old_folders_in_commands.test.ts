@@ -94,7 +94,7 @@ test('repair writes a log of today, so the version that wrote the folder refuses
   const { dataDir } = golden
   rmSync(join(dataDir, 'log', 'head'))
   await ran(['repair', '--data-dir', dataDir], 'clean')
-  expect(readFileSync(join(dataDir, 'FORMAT'), 'utf8')).toBe('weir 4\n')
+  expect(readFileSync(join(dataDir, 'FORMAT'), 'utf8')).toBe('weir 6\n')
   await golden.start()
   await golden.holdsRows()
   await golden.stop()

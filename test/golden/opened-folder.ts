@@ -1,5 +1,5 @@
 /** A golden folder that a server of this version runs on, compared with its expected rows. */
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { filesOf, NEVER } from '../path/compaction.ts'
@@ -21,6 +21,8 @@ const RECEIVED = /"_service_received_at":"([^"]*)",/
 export class Golden {
   readonly dataDir: string
   readonly expected: Expected
+  /** The number in FORMAT, as the version wrote it. */
+  readonly format: number
   /** The rows that the folder must hold now, by the pool's unique name. */
   readonly rows: Map<string, string[]>
   #server: TestServer | undefined
@@ -33,6 +35,7 @@ export class Golden {
     this.expected = readExpected(commit)
     this.rows = new Map([...this.expected.pools].map(([pool, rows]) => [pool, [...rows]]))
     if (restored === undefined) unpack(commit, archive, this.dataDir)
+    this.format = Number(readFileSync(join(this.dataDir, 'FORMAT'), 'utf8').slice('weir '.length))
   }
 
   get server(): TestServer {

@@ -7,7 +7,7 @@ import { JOBS_RUNNING_MAX } from '../../src/util/limits.ts'
 
 let jobsMade = 0
 
-function job(poolId: string, status: Job['status'] = 'CREATED'): Job {
+function job(poolId: string, status: Job['status'] = 'CREATED', createdBy = 'APP1'): Job {
   jobsMade += 1
   const at = new Date(Date.UTC(2026, 0, 1) + jobsMade).toISOString()
   return {
@@ -18,7 +18,7 @@ function job(poolId: string, status: Job['status'] = 'CREATED'): Job {
     progress: 0,
     error: null,
     createdAt: at,
-    createdBy: 'APP1',
+    createdBy,
     modifiedAt: at,
     modifiedBy: 'APP1',
     startedAt: null,
@@ -82,11 +82,27 @@ test('the jobs of one pool run one after another, those of others beside them', 
 
 test('no more than the limit run at once', async () => {
   const { jobs, begun, create, settle } = harness()
-  const all = Array.from({ length: JOBS_RUNNING_MAX + 3 }, (_, i) => job(`pool ${i}`))
+  const all = Array.from({ length: JOBS_RUNNING_MAX + 3 }, (_, i) => job(`pool ${i}`, 'CREATED', `APP${i}`))
   for (const one of all) create(one)
   expect(jobs.stats()).toEqual({ waiting: 3, running: JOBS_RUNNING_MAX })
   for (const { id } of all) await settle(id)
   expect(begun).toEqual(all.map(({ id }) => id))
+})
+
+test('an application with many jobs leaves room to those of others', async () => {
+  const { begun, create, settle } = harness()
+  const many = Array.from({ length: 6 }, (_, i) => job(`pool ${i}`))
+  for (const one of many) create(one)
+  expect(begun).toEqual(many.slice(0, 2).map(({ id }) => id))
+  const [second, third] = [job('B', 'CREATED', 'APP2'), job('C', 'CREATED', 'APP3')]
+  create(second)
+  create(third)
+  expect(begun.slice(2)).toEqual([second.id, third.id])
+  await settle(third.id)
+  expect(begun.length).toBe(4) // the free place is for another application
+  await settle(second.id)
+  await settle(many[0]!.id)
+  expect(begun.slice(4)).toEqual([many[2]!.id])
 })
 
 test('a start continues unfinished jobs, oldest first, and leaves the others alone', async () => {
@@ -219,4 +235,20 @@ test('a stop waits for running jobs, begins no other and tries none again', asyn
   await settle(first.id)
   await stopped
   expect(begun).toEqual([first.id, refused.id])
+})
+
+test('an await that the end of the lead broke is no bug, and another error then still is', async () => {
+  for (const error of [undefined, new Error('ours')]) {
+    const { jobs, create, settle, fatal, begun } = harness({ found: [job('D', 'FAILED')] })
+    const led = new AbortController()
+    jobs.start(led.signal)
+    const one = job('A')
+    create(one)
+    led.abort()
+    await settle(one.id, error ?? led.signal.reason)
+    expect(fatal).toEqual(error === undefined ? [] : [error])
+    // This node leads again, and the job goes on.
+    jobs.start(new AbortController().signal)
+    expect(begun).toEqual([one.id, one.id])
+  }
 })

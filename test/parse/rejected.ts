@@ -40,6 +40,7 @@ export const SCHEMA = schemaOf([{ name: 'n', jsonProperty: 'n', type: 'INT64', r
 export const GRANT: RejectedGrant = {
   properties: '"source_id":"DSO1","data_pool_id":"DPO1"',
   pool: 7,
+  atUs: FIRST_US,
   bytesMax: 4 * MiB,
 }
 

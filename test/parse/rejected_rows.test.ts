@@ -10,10 +10,10 @@ import { BODY_BYTES_MAX, DEPTH_MAX, EVENTS_MAX, KiB, MiB } from '../../src/util/
 import { JsonMaker } from '../fuzz/json.ts'
 import { Random } from '../fuzz/random.ts'
 import { newSeed } from '../util/random.ts'
-import { FIRST_US, GRANT, type Row } from './rejected.ts'
+import { GRANT, type Row } from './rejected.ts'
 
 const EVENT = {
-  receivedAtUs: FIRST_US,
+  request: 0,
   index: 0,
   code: 'wrong_type',
   column: 'n',
@@ -37,7 +37,7 @@ test('a row has the properties of its source, and an id that sorts by time', () 
   expect(rowOf(Buffer.from(text), { context: Buffer.from('{"$header.x-a":"1"}'), index: 3 })).toEqual({
     source_id: 'DSO1',
     data_pool_id: 'DPO1',
-    id: '1700000000000000-7-003',
+    id: '1700000000000000-7-000-003',
     code: EVENT.code,
     column_name: 'n',
     message: EVENT.message,
@@ -47,9 +47,9 @@ test('a row has the properties of its source, and an id that sorts by time', () 
     is_truncated: false,
     context: { '$header.x-a': '1' },
   })
-  const request = rowOf(undefined, { index: null, column: null, contentType: null, receivedAtUs: 5 })
+  const request = rowOf(undefined, { index: null, column: null, contentType: null, request: 5 })
   expect(request).toMatchObject({ element_index: null, text: null, is_truncated: true, column_name: null })
-  expect([request.id, 'context' in request]).toEqual(['0000000000000005-7-request', false])
+  expect([request.id, 'context' in request]).toEqual(['1700000000000000-7-005-request', false])
   expect(rowOf(Buffer.from(''))).toMatchObject({ text: '', is_truncated: false })
 })
 

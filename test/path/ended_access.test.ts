@@ -1,11 +1,12 @@
 /**
  * An application that is deleted, or whose secret or token is replaced, stops at once: its queries
- * that wait are refused, its Arrow streams break off, and the changes of its request end.
+ * that wait are refused, its Arrow streams break off, and the changes of its request end. So do
+ * questions and streams when what the application sees of the pool changes.
  */
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { weir } from '../tools/folder.ts'
 import { fetchToken, removeLeftovers, send, startServer, type TestServer } from '../util/server.ts'
 import { column } from './client.ts'
@@ -31,11 +32,14 @@ interface Made {
 
 let server: TestServer
 let administrator: string
+/** The id of the pool of this name. */
+let large: string
 
 beforeAll(async () => {
   server = await startServer()
   administrator = `Bearer ${await fetchToken(server.base, server.dataDir)}`
   const pool = await server.createPool({ uniqueName: 'large', columns: [column('n', 'INT64')] })
+  large = pool.poolId
   for (let from = 0; from < EVENTS; from += 500) {
     const events = Array.from({ length: 500 }, (_, n) => ({ n: from + n, pad: padOf(from + n) }))
     expect((await send(pool.url, events)).status).toBe(200)
@@ -217,3 +221,94 @@ test('an Arrow stream whose first query waits is refused as the next request is'
   expect((await stream).status).toBe(401)
   await asked
 }, 60_000)
+
+/** A new application with a policy of its own on the pool, which shows all. */
+async function reader(name: string): Promise<Made & { readonly policy: string }> {
+  const made = await application(name, ['data_pool:query'], 'basic')
+  const input = `{ dataPool: "${large}", columns: ["*"] }`
+  const { body } = await graphql(
+    administrator,
+    `mutation { createDataPoolAccessPolicy(input: ${input}) { dataPoolAccessPolicy { id } } }`,
+  )
+  const created = body.data?.['createDataPoolAccessPolicy'] as {
+    readonly dataPoolAccessPolicy: { readonly id: string }
+  }
+  const policy = created.dataPoolAccessPolicy.id
+  await change(
+    `assignDataPoolAccessPolicyToApplication(dataPoolAccessPolicy: "${policy}", application: "${made.id}")`,
+  )
+  return { ...made, policy }
+}
+
+async function change(mutation: string): Promise<void> {
+  const { body } = await graphql(administrator, `mutation { ${mutation} }`)
+  expect(body.errors).toBeUndefined()
+}
+
+const narrowed = (policy: string) =>
+  `modifyDataPoolAccessPolicy(input: { id: "${policy}", filterSql: "n < 5" }) { __typename }`
+
+/** The ways in which what an application sees changes. */
+const VIEWS: readonly (readonly [string, (policy: string, application: string) => string])[] = [
+  ['narrowed', narrowed],
+  [
+    'taken away',
+    (policy, id) =>
+      `unAssignDataPoolAccessPolicyFromApplication(dataPoolAccessPolicy: "${policy}", application: "${id}")`,
+  ],
+  ['deleted', policy => `deleteDataPoolAccessPolicy(id: "${policy}")`],
+]
+
+describe('what an application sees of a pool', () => {
+  test('a stream of an open pool breaks off when the pool gets access control', async () => {
+    const { authorization } = await application('open', ['data_pool:query'], 'basic')
+    const socket = await stalledStream(authorization)
+    await change(
+      'modifyDataPool(input: { idOrUniqueName: { uniqueName: "large" }, accessControlEnabled: true }) { __typename }',
+    )
+    expect((await rest(socket)).isWhole).toBe(false)
+  }, 60_000)
+
+  test.each(['export?format=csv', 'export?format=ndjson', 'export?format=parquet'])(
+    '%s breaks off after its policy was narrowed',
+    async path => {
+      const { authorization, policy } = await reader(`view ${path}`)
+      const socket = await stalledStream(authorization, `/v1/pools/large/${path}`)
+      await change(narrowed(policy))
+      expect((await rest(socket)).isWhole).toBe(false)
+    },
+    60_000,
+  )
+
+  test.each(VIEWS)(
+    'an Arrow stream breaks off after its policy was %s, and no other one',
+    async (way, mutation) => {
+      const [one, other] = [await reader(`one ${way}`), await reader(`other ${way}`)]
+      const [socket, untouched] = [
+        await stalledStream(one.authorization),
+        await stalledStream(other.authorization),
+      ]
+      await change(mutation(one.policy, one.id))
+      // The same view under another name.
+      await change(
+        `modifyDataPoolAccessPolicy(input: { id: "${other.policy}", description: "x" }) { __typename }`,
+      )
+      expect((await rest(socket)).isWhole).toBe(false)
+      expect((await rest(untouched)).isWhole).toBe(true)
+    },
+    60_000,
+  )
+
+  test('questions that wait are not answered by the policy before', async () => {
+    const { authorization, policy } = await reader('waits')
+    const input =
+      '{ metric: { countDistinct: { dataPool: { name: "large" }, dimension: { columnName: "_service_payload" } } } }'
+    const counters = Array.from({ length: QUERIES }, (__, i) => `c${i}: counter(input: ${input}) { value }`)
+    const asked = graphql(authorization, `{ ${counters.join('\n')} }`)
+    await waiting('waits')
+    await change(narrowed(policy))
+    const { body } = await asked
+    expect(body.data?.[`c${QUERIES - 1}`]).toBe(null)
+    expect(new Set(body.errors?.map(({ extensions }) => extensions.code))).toEqual(new Set(['UNAVAILABLE']))
+  }, 60_000)
+})

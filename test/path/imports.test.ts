@@ -264,7 +264,11 @@ test.each(['parquet', 'ndjson'])(
     }
     const { id, status, rows, durableRows } = await newest()
     expect([status, rows, durableRows]).toEqual(['IN_PROGRESS', 0, 0])
-    expect(spooled()).toBe(format === 'parquet' ? 1 : 0)
+    // The thread of the import may begin later than its job.
+    await until(
+      'the body of a Parquet file is in data/tmp',
+      () => spooled() === (format === 'parquet' ? 1 : 0),
+    )
     const cancel = 'mutation ($id: ID!) { cancelJob(id: $id) { status } }'
     expect((await server.graphql(cancel, { id })).data).toEqual({ cancelJob: { status: 'IN_PROGRESS' } })
     await raw.until(({ received }) => received.includes('refusedOmitted'))

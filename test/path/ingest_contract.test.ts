@@ -184,7 +184,7 @@ describe.each(['native', 'js'])('kernel %s', kernel => {
         ['7', 'not_object_or_array'],
         ['"text"', 'not_object_or_array'],
         ['null', 'not_object_or_array'],
-        [`\ufeff${good}`, 'byte_order_mark'],
+        [`\ufeff\ufeff${good}`, 'byte_order_mark'],
         [Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), 'invalid_utf8'],
         [`[${good},${deep(1025)}]`, 'too_deep'],
         [`[${good},{"a":"\\ud800"}]`, 'unpaired_surrogate'],

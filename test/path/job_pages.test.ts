@@ -17,9 +17,13 @@ const PASTE = blocksOf(readPage(FIRST).split('\n## Paste once\n')[1] ?? '').slic
 const JOBS = readdirSync(FOLDER)
   .map(name => `docs/how-to/${name}`)
   .filter(name => name !== FIRST)
-/** test/cluster runs it. */
-const CLUSTER = 'docs/how-to/move-to-a-cluster.md'
-const PAGES = [...JOBS.filter(name => name !== CLUSTER), 'docs/upgrading.md', 'docs/graphql-examples.md']
+/** test/cluster runs these. */
+const CLUSTER = ['docs/how-to/move-to-a-cluster.md', 'docs/how-to/repair-a-cluster.md']
+const PAGES = [
+  ...JOBS.filter(name => !CLUSTER.includes(name)),
+  'docs/upgrading.md',
+  'docs/graphql-examples.md',
+]
 /** Lines of a job page: what is longer belongs into the reference. */
 const JOB_LINES_MAX = 160
 const DAY_MS = 86_400_000

@@ -96,7 +96,7 @@ describe.each(['uws', 'node'])('over %s', http => {
       ['bad_parameter', null, '{"n":3}'],
     ])
     expect(rows[0]).toEqual({
-      id: expect.stringMatching(/^\d{16}-\d+-001$/) as string,
+      id: expect.stringMatching(/^\d{16}-\d+-\d{3}-001$/) as string,
       source_id: one.sourceId,
       data_pool_id: one.poolId,
       code: 'wrong_type',

@@ -14,6 +14,7 @@ const NAMES = [
   'weir-catalog',
   'weir-export',
   'weir-index',
+  'weir-lines',
   'weir-log',
   'weir-parse-1',
   'weir-segment',

@@ -250,9 +250,9 @@ test('a line of the log names the trace of its request', async () => {
   rmSync(folder)
   renameSync(aside, folder)
   expect(answer.status).toBe(500)
-  const lines = readLog(server.output()).filter(({ level }) => level === 'error')
-  expect(lines).toMatchObject([{ requestId: 'import-7', trace_id: TRACE }])
-  expect(lines[0]?.message).toMatch(RegExp(`^import \\(request import-7, trace ${TRACE}\\): Error: `))
+  const lines = () => readLog(server.output()).filter(({ level }) => level === 'error')
+  await expect.poll(lines).toMatchObject([{ requestId: 'import-7', trace_id: TRACE }])
+  expect(lines()[0]?.message).toMatch(RegExp(`^import \\(request import-7, trace ${TRACE}\\): Error: `))
   expect(await receiver.trace(TRACE)).toMatchObject([
     { name: 'POST /v1/pools/{pool}/import', isError: true, attributes: { 'error.type': '500' } },
   ])
@@ -281,7 +281,7 @@ describe('a collector', () => {
       await expect.poll(async () => (await counted(server))['export_failed']).toBeGreaterThan(before + 3)
     }
     expect((await counted(server))['exported']).toBeUndefined()
-    expect(lossesSaid(server)).toBe(1)
+    await expect.poll(() => lossesSaid(server)).toBe(1)
     expect(server.output()).toMatch(why)
   })
 

@@ -2,10 +2,11 @@
 import { expect, test } from 'vitest'
 import { ChunkWork } from '../../src/query/duckdb/chunk-work.ts'
 import { DuckDBInstance } from '../../src/util/duckdb.ts'
-import { TestPool } from './pool.ts'
+import { schemaOf, TestPool } from './pool.ts'
 
 test('files that are forgotten while others are read count in the query that reads them', async () => {
   const pool = new TestPool()
+  const schema = schemaOf([['s', 'STRING']])
   const instance = await DuckDBInstance.create(':memory:')
   const connection = await instance.connect()
   try {
@@ -19,7 +20,8 @@ test('files that are forgotten while others are read count in the query that rea
     const work = new ChunkWork(2)
     const check = async (read: readonly string[], ns: number) => {
       const each = { name: 's', ns, made: 0, isScan: true, rows: Infinity, isOfJoin: false }
-      await work.check(connection, [each], read, () => undefined)
+      const whole = read.map(file => ({ file, columns: new Set<string>() }))
+      await work.check(connection, [each], [{ schema, whole, reduced: undefined }], () => undefined)
     }
     const [long = '', ...short] = files
     await check([long], 100)

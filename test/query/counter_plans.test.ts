@@ -255,7 +255,7 @@ describe('metrics, time ranges and pruning', () => {
       ask({ metric: { kind: 'sum', column: 'i64' }, timeRange, filters, timeZone: 'Europe/Berlin' }),
     ).toEqual({
       statement: {
-        sql: 'SELECT SUM("i64") AS "value" FROM rows WHERE "ts" >= $1 AND "ts" < $2 AND "s" = $3',
+        sql: 'SELECT SUM("i64") AS "_service_value" FROM rows WHERE "ts" >= $1 AND "ts" < $2 AND "s" = $3',
         bounds: [
           { type: 'TIMESTAMP', value: '0' },
           { type: 'TIMESTAMP', value: '86400000000' },
@@ -267,7 +267,7 @@ describe('metrics, time ranges and pruning', () => {
       tenantEquals: 'acme',
     })
     expect(ask({})).toMatchObject({
-      statement: { sql: 'SELECT COUNT(*) AS "value" FROM rows', bounds: [] },
+      statement: { sql: 'SELECT COUNT(*) AS "_service_value" FROM rows', bounds: [] },
     })
   })
 

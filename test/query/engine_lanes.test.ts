@@ -228,11 +228,14 @@ test('work of a job waits as long as it must and brings no penalty; commands hav
   const engine = await open({ queryMsMax: 1_500, queryEndMsMax: 300, runningMax: 1 })
   const copy = engine.run({ ...task(ENDLESS), copyTo: copyTarget(5_000) }, 'P1_LARGE 2')
   const [job, question] = [true as const, undefined].map(isOfJob =>
-    engine.run({ ...task(MEMORY), ...(isOfJob && { isOfJob }) }, 'P1_LARGE 1'),
+    engine.run(
+      { ...task('SELECT n FROM rows'), copyTo: copyTarget(5_000), ...(isOfJob && { isOfJob }) },
+      'P1_LARGE 1',
+    ),
   )
   await expect(question).rejects.toMatchObject({ code: 'queue_timeout' })
   await expect(copy).rejects.toMatchObject(TIMEOUT)
-  expect(await rows(job!)).toEqual(LARGE)
+  expect(await rows(job!)).toEqual([['1']])
   expect(names(engine)).toEqual(['P1_LARGE 2'])
   await expect(engine.run({ ...task(ENDLESS), isOfJob: true }, 'P1_LARGE 1')).rejects.toMatchObject(TIMEOUT)
   expect(names(engine)).toEqual(['P1_LARGE 2'])
@@ -318,6 +321,70 @@ test('long copies never take all places, nor the turn of a question of their app
     expect(await rows(engine.run(task('SELECT n FROM rows'), key))).toEqual([['1']])
   await engine.stop()
   expect(await settled).toMatchObject([1, 2, 3].map(() => ({ reason: { code: 'stopping' } })))
+})
+
+test('what takes long leaves a slot to what is short, and begins again when another slot is free', async () => {
+  const engine = await open()
+  const begun: string[] = []
+  const client = new AbortController()
+  const ask = (key: string, one: QueryTask, gone?: AbortSignal) =>
+    engine.run(one, key, () => begun.push(key), gone)
+  // It writes a file, which it cannot write twice.
+  const some = 'SELECT i AS n FROM rows, range(1000000000000) t(i) WHERE i % 1000000 = 0'
+  const long = [
+    ask('P1_LARGE 1', task(ENDLESS), client.signal),
+    ask('P1_LARGE 2', task(ENDLESS)),
+    ask('P1_LARGE 3', { ...task(some), copyTo: copyTarget() }),
+    ask('P1_LARGE 2', task(ENDLESS)),
+  ]
+  const ended = Promise.allSettled(long)
+  const short = ['P1_LARGE 4', 'P1_LARGE 5'].map(key => rows(ask(key, task(MEMORY))))
+  expect(await Promise.all(short)).toEqual([LARGE, LARGE])
+  // An application that runs nothing goes first.
+  expect(begun).toEqual([1, 2, 3, 4, 5, 2].map(n => `P1_LARGE ${n}`))
+  expect(engine.stats()).toEqual({ running: 3, waiting: 1 })
+  expect(engine.waiting()).toEqual([['P1_LARGE 3', 1]])
+  client.abort()
+  await expect(long[0]).rejects.toMatchObject(GONE)
+  await expect.poll(() => begun.filter(key => key === 'P1_LARGE 3'), WAIT).toHaveLength(2)
+  await engine.stop()
+  await ended
+})
+
+test('a query that hears no interrupt in the short slot is ended, and holds no place of others', async () => {
+  const engine = await open({ queryEndMsMax: 300, shortMs: 1_000 })
+  const begun: string[] = []
+  const ask = (key: string, sql: string) => engine.run(task(sql), key, () => begun.push(key))
+  const long = ['P1_LARGE 1', 'P1_LARGE 2'].map(key => ask(key, ENDLESS))
+  const ended = Promise.allSettled(long)
+  let state = 'runs'
+  const deaf = ask('P1_LARGE 3', DEAF).catch(() => (state = 'ended'))
+  await expect.poll(() => begun.length, WAIT).toBe(3)
+  expect(await rows(ask('P1_LARGE 4', MEMORY))).toEqual(LARGE)
+  // It has not had its time yet, and begins again.
+  expect(state).toBe('runs')
+  await expect.poll(() => begun.filter(key => key === 'P1_LARGE 3'), WAIT).toHaveLength(2)
+  await engine.stop()
+  await Promise.all([ended, deaf])
+})
+
+test('a query that the short slot interrupts after a penalty goes to the penalty lane', async () => {
+  const engine = await open({ queryMsMax: 3_000, shortMs: 2_000 })
+  const begun: string[] = []
+  const ask = (key: string, one = task(ENDLESS)) => {
+    const asked = engine.run(one, key, () => begun.push(key))
+    asked.catch(() => undefined) // a test awaits it later
+    return asked
+  }
+  const copy = ask('P1_LARGE 1', { ...task(ENDLESS), copyTo: copyTarget(250_000) })
+  // The second one is in the short slot when the first one has had its time.
+  const penalised = [1, 2].map(() => ask('P1_LARGE 2'))
+  await expect.poll(() => begun, WAIT).toEqual([1, 2, 2].map(n => `P1_LARGE ${n}`))
+  const next = ask('P1_LARGE 3') // it takes the place of the first one
+  await expect(penalised[0]).rejects.toMatchObject(TIMEOUT)
+  await expect.poll(() => processOf('penalty'), WAIT).toBeDefined()
+  await engine.stop()
+  await Promise.allSettled([copy, next, ...penalised])
 })
 
 test('a stream that ends early ends the copy that it began ahead', async () => {

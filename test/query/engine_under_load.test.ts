@@ -1,12 +1,15 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { QueryEngine, QueryTask } from '../../src/query/plan/query-task.ts'
 import { FairQueue } from '../../src/util/fair-queue.ts'
+import { QUERY_WAITING_BYTES_MIN } from '../../src/util/limits.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
 const schema = schemaOf([['n', 'INT64']])
 const HEAVY = 'SELECT COUNT(*) FROM range(1000000000000) a, rows'
 /** Far beyond the time of a small query on a busy machine. The heavy queries take minutes. */
 const QUERY_MS = 3_000
+/** For a slot that is busy: no second query begins beside the first one on a busy machine. */
+const FOREVER_MS = 600_000
 let pool: TestPool
 let task: (sql?: string) => QueryTask
 
@@ -45,20 +48,37 @@ test('a query whose client has gone ends at once, whether it runs or waits', asy
   expect(engine.stats()).toEqual({ running: 0, waiting: 0 })
 })
 
-test('W-9 the queue is bounded, and a waiting query has a time limit too', async () => {
-  const engine = await pool.open({ queryMsMax: QUERY_MS, runningMax: 1, waitingMax: 2 })
-  const heavy = [0, 1, 2].map(() => engine.run(task(HEAVY), 'a'))
+test('W-9 applications share the room of the queue, and a waiting query has a time limit too', async () => {
+  const options = { runningMax: 1, waitingBytesMax: 4.5 * QUERY_WAITING_BYTES_MIN }
+  const engine = await pool.open({ ...options, queryMsMax: QUERY_MS })
+  const full = { name: 'Unavailable', code: 'queue_full' }
+  const heavy = [0, 1].map(() => engine.run(task(HEAVY), 'a'))
   const settled = Promise.allSettled(heavy)
+  await expect(engine.run(task(), 'a')).rejects.toMatchObject(full)
+  const other = Promise.allSettled([engine.run(task(), 'b')])
   expect(engine.stats()).toEqual({ running: 1, waiting: 2 })
-  await expect(engine.run(task(), 'b')).rejects.toMatchObject({ name: 'Unavailable', code: 'queue_full' })
   // The place of the first one may come free just before the others give up.
   for (const each of await settled)
     expect(each).toMatchObject({ reason: { code: expect.stringMatching(/^(queue_)?timeout$/) } })
-  expect((await engine.run(task(), 'b')).rows).toEqual([['1']])
+  await other
+  for (const key of ['a', 'b']) expect((await engine.run(task(), key)).rows).toEqual([['1']])
+})
+
+test('W-9 a query that waits for checksums takes its room too', async () => {
+  let settle = () => {}
+  const checked = new Promise<void>(resolve => {
+    settle = resolve
+  })
+  const waitingBytesMax = 4.5 * QUERY_WAITING_BYTES_MIN
+  const engine = await pool.open({ waitingBytesMax, ensureWhole: () => checked })
+  const waiting = ['a', 'a', 'b'].map(key => engine.run(task(), key))
+  await expect(engine.run(task(), 'a')).rejects.toMatchObject({ code: 'queue_full' })
+  settle()
+  for (const each of waiting) expect((await each).rows).toEqual([['1']])
 })
 
 test('applications take turns', async () => {
-  const engine = await pool.open({ runningMax: 1 })
+  const engine = await pool.open({ runningMax: 1, shortMs: FOREVER_MS })
   const order: string[] = []
   const ask = (key: string) => engine.run(task(), key).then(() => order.push(key))
   await Promise.all(['a', 'a', 'a', 'a', 'b', 'b', 'c'].map(ask))
@@ -66,10 +86,9 @@ test('applications take turns', async () => {
 })
 
 test('the fair queue serves its keys in turns', () => {
-  const queue = new FairQueue<number>(4)
-  expect([1, 2, 3].map(each => queue.tryPush('a', each))).toEqual([true, true, true])
-  expect(queue.tryPush('b', 4)).toBe(true)
-  expect(queue.tryPush('b', 5)).toBe(false)
+  const queue = new FairQueue<number>()
+  for (const each of [1, 2, 3]) queue.push('a', each)
+  queue.push('b', 4)
   queue.remove('a', 2)
   queue.remove('nobody', 2)
   expect(queue.size).toBe(3)

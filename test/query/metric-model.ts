@@ -8,6 +8,7 @@ import type { RowPolicy } from '../../src/query/plan/policy.ts'
 import type { RowSelection, TimeRange } from '../../src/query/plan/where.ts'
 import { below, type Random } from '../util/random.ts'
 import { type Cell, type Row, schemaOf, type TestPool, withDeletionVectors } from './pool.ts'
+import type { WallClock } from './wall-clock.ts'
 
 export const SCHEMA = schemaOf(
   [
@@ -129,10 +130,12 @@ export function randomPolicy(random: Random): { policy: RowPolicy | null; sees: 
   return { policy, sees: row => row['value'] === 'y' }
 }
 
-/** The instant of a cell: a DATE is its midnight in UTC. */
-export function instantOf(row: Row, column: string): bigint | null {
+/** The instant of a cell: a DATE is the first one of its day on the clock, or in UTC. */
+export function instantOf(row: Row, column: string, clock?: WallClock): bigint | null {
   const cell = row[column] ?? null
-  return cell === null ? null : column === 'day' ? BigInt(cell) * DAY_US : BigInt(cell)
+  if (cell === null || column !== 'day') return cell === null ? null : BigInt(cell)
+  const midnight = BigInt(cell) * DAY_US
+  return clock === undefined ? midnight : BigInt(clock.firstInstant(Number(midnight / 1_000n))) * 1_000n
 }
 
 /** A range that may be open at either end, on any column of time. */
@@ -150,9 +153,9 @@ export function randomRange(random: Random, fromUs: bigint, toUs: bigint): TimeR
 }
 
 /** True if a range holds the row. */
-export function inRange({ timestamp, start, stop }: TimeRange, row: Row): boolean {
+export function inRange({ timestamp, start, stop }: TimeRange, row: Row, clock?: WallClock): boolean {
   if (!start && !stop) return true
-  const us = instantOf(row, timestamp ?? 'at')
+  const us = instantOf(row, timestamp ?? 'at', clock)
   return us !== null && (!start || us >= usOf(start)) && (!stop || us < usOf(stop))
 }
 

@@ -67,7 +67,7 @@ test('all fractions are one aggregate, which keeps the values once', () => {
   const plan = percentile.plan(model.SCHEMA, query, newContext(0))
   const all = 'quantile_cont(("n")::DOUBLE, [0.5, 1e-7, 0.5])'
   expect(duckdb.write(plan)).toMatchObject({
-    sql: `SELECT (${all})[1] AS "p0", (${all})[2] AS "p1", (${all})[1] AS "p2" FROM rows`,
+    sql: `SELECT (${all})[1] AS "_service_p0", (${all})[2] AS "_service_p1", (${all})[1] AS "_service_p2" FROM rows`,
   })
 })
 

@@ -6,10 +6,10 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { PROPELLERS, type Propeller } from '../../src/catalog/documents/model.ts'
-import { memoryBytesOf, RESOURCES, threadsOf } from '../../src/query/duckdb/duckdb-limits.ts'
+import { dataBytesOf, memoryBytesOf, RESOURCES, threadsOf } from '../../src/query/duckdb/duckdb-limits.ts'
 import type { QueryTask } from '../../src/query/plan/query-task.ts'
 import { FairQueue } from '../../src/util/fair-queue.ts'
-import { QUERIES_RUNNING_MAX, QUERY_MEMORY_BYTES } from '../../src/util/limits.ts'
+import { CHUNK_TEXT_BYTES_MAX, QUERIES_RUNNING_MAX, QUERY_MEMORY_BYTES } from '../../src/util/limits.ts'
 import { schemaOf, TestPool } from './pool.ts'
 
 const schema = schemaOf([['n', 'INT64']])
@@ -17,6 +17,22 @@ const HEAVY = 'SELECT COUNT(*) FROM range(1000000000000) a, rows'
 const SETTINGS = "SELECT current_setting('threads')::VARCHAR, current_setting('memory_limit') FROM rows"
 const CORES = 8
 const MiB = 1024 ** 2
+
+test.each([1, 2, 16])(
+  'the limit of the process has room for any queries that run at once, on %d cores',
+  cores => {
+    const limit = dataBytesOf({ memoryBytes: QUERY_MEMORY_BYTES, threads: cores })
+    // One is in the short slot. Queries of one propeller share its memory and its threads.
+    for (const a of PROPELLERS)
+      for (const b of PROPELLERS)
+        for (const c of PROPELLERS) {
+          let bytes = 0
+          for (const each of new Set([a, b, c]))
+            bytes += memoryBytesOf(each) + threadsOf(each, cores) * CHUNK_TEXT_BYTES_MAX
+          expect(limit).toBeGreaterThan(bytes + 320 * MiB)
+        }
+  },
+)
 
 let pool: TestPool
 let task: (sql?: string) => QueryTask
@@ -128,14 +144,14 @@ test('a query ends at the limit of its propeller, not of the engine', async () =
 })
 
 test('a key that may not go keeps its place in the fair queue', () => {
-  const queue = new FairQueue<number>(9)
+  const queue = new FairQueue<number>()
   for (const [key, item] of [
     ['a', 1],
     ['a', 2],
     ['b', 3],
     ['c', 4],
   ] as const)
-    queue.tryPush(key, item)
+    queue.push(key, item)
   expect(queue.sizes()).toEqual([
     ['a', 2],
     ['b', 1],

@@ -67,10 +67,10 @@ describe('as SQL of ClickHouse', () => {
     const timeRange = { start: '1970-01-01', stop: '1970-01-02' }
     expect(await write(counter, { metric: SUM, filters, timeRange })).toEqual({
       sql:
-        'SELECT sumOrNull(toInt128(r.`n`)) AS `c1` FROM rows AS r ' +
-        "WHERE ((r.`at` >= fromUnixTimestamp64Micro({p1:Int64}, 'UTC')) AND " +
-        "(r.`at` < fromUnixTimestamp64Micro({p2:Int64}, 'UTC')) AND " +
-        '((r.`shop` = {p3:String}) OR (r.`n` IS NULL)) AND (NOT match(r.`shop`, {p4:String})))',
+        'SELECT sumOrNull(toInt128(_service_r.`n`)) AS `_service_c1` FROM rows AS _service_r ' +
+        "WHERE ((_service_r.`at` >= fromUnixTimestamp64Micro({p1:Int64}, 'UTC')) AND " +
+        "(_service_r.`at` < fromUnixTimestamp64Micro({p2:Int64}, 'UTC')) AND " +
+        '((_service_r.`shop` = {p3:String}) OR (_service_r.`n` IS NULL)) AND (NOT match(_service_r.`shop`, {p4:String})))',
       values: ['TIMESTAMP 0', 'TIMESTAMP 86400000000', "STRING it's", 'STRING (?s)\\A(?:a..*\\%)\\z'],
     })
   })
@@ -79,9 +79,9 @@ describe('as SQL of ClickHouse', () => {
     const rows = [{ column: 'day', operator: 'GREATER_THAN', value: '${' + '{ since }}' }] as const
     const policy = { columns: ['n'], rows, filterSql: null, values: { since: '1970-01-31' } }
     expect(await write(counter, { metric: { kind: 'count' } }, policy)).toEqual({
-      sql: 'SELECT toInt64(count()) AS `c1` FROM rows AS r',
+      sql: 'SELECT toInt64(count()) AS `_service_c1` FROM rows AS _service_r',
       values: ['DATE 30'],
-      restriction: { columns: ['n'], where: '(r.`day` > toDate32({p1:Int32}))' },
+      restriction: { columns: ['n'], where: '(_service_r.`day` > toDate32({p1:Int32}))' },
     })
   })
 
@@ -94,14 +94,14 @@ describe('as SQL of ClickHouse', () => {
       rowLimit: 3,
     }
     expect((await write(leaderboard, board as Parameters<typeof leaderboard.plan>[1])).sql).toBe(
-      'SELECT s.`d0` AS `c1`, s.`d1` AS `c2`, s.`value` AS `c3` FROM (' +
-        'SELECT r.`shop` AS `d0`, r.`say \\`hi\\`\\\\` AS `d1`, sumOrNull(toInt128(r.`n`)) AS `value` ' +
-        'FROM rows AS r GROUP BY r.`shop`, r.`say \\`hi\\`\\\\`) AS s WHERE (s.`value` IS NOT NULL) ' +
+      'SELECT _service_s.`_service_d0` AS `_service_c1`, _service_s.`_service_d1` AS `_service_c2`, _service_s.`_service_value` AS `_service_c3` FROM (' +
+        'SELECT _service_r.`shop` AS `_service_d0`, _service_r.`say \\`hi\\`\\\\` AS `_service_d1`, sumOrNull(toInt128(_service_r.`n`)) AS `_service_value` ' +
+        'FROM rows AS _service_r GROUP BY _service_r.`shop`, _service_r.`say \\`hi\\`\\\\`) AS _service_s WHERE (_service_s.`_service_value` IS NOT NULL) ' +
         'ORDER BY 3 DESC NULLS LAST, 1 ASC NULLS LAST, 2 ASC NULLS LAST LIMIT 3',
     )
     expect((await write(topValues, { column: 'shop', maxValues: 5 })).sql).toBe(
-      'SELECT r.`shop` AS `c1`, toInt64(count()) AS `c2` FROM rows AS r WHERE (r.`shop` IS NOT NULL) ' +
-        'GROUP BY r.`shop` ORDER BY 2 DESC NULLS LAST, 1 ASC NULLS LAST LIMIT 5',
+      'SELECT _service_r.`shop` AS `_service_c1`, toInt64(count()) AS `_service_c2` FROM rows AS _service_r WHERE (_service_r.`shop` IS NOT NULL) ' +
+        'GROUP BY _service_r.`shop` ORDER BY 2 DESC NULLS LAST, 1 ASC NULLS LAST LIMIT 5',
     )
   })
 
@@ -118,14 +118,15 @@ describe('as SQL of ClickHouse', () => {
       orderByColumn: 3,
       page: page({ first: 2 }),
     } as const
-    const finite = 'multiIf(isFinite(s.`m1`), toFloat64(s.`m1`), CAST(NULL AS Nullable(Float64)))'
+    const finite =
+      'multiIf(isFinite(_service_s.`_service_m1`), toFloat64(_service_s.`_service_m1`), CAST(NULL AS Nullable(Float64)))'
     expect(await write(metricReport, query)).toEqual({
       sql:
-        'SELECT s.`d0` AS `c1`, s.`m0` AS `c2`, s.`m1` AS `c3`, ' +
-        `${finite} AS \`c4\` FROM (` +
-        'SELECT r.`shop` AS `d0`, sumOrNull(toInt128(r.`n`)) FILTER ' +
-        '(WHERE (r.`price` > reinterpretAsFloat64({p1:UInt64}))) AS `m0`, ' +
-        '(sumKahanOrNull(toFloat64(r.`price`)) / count(r.`price`)) AS `m1` FROM rows AS r GROUP BY r.`shop`) AS s ' +
+        'SELECT _service_s.`_service_d0` AS `_service_c1`, _service_s.`_service_m0` AS `_service_c2`, _service_s.`_service_m1` AS `_service_c3`, ' +
+        `${finite} AS \`_service_c4\` FROM (` +
+        'SELECT _service_r.`shop` AS `_service_d0`, sumOrNull(toInt128(_service_r.`n`)) FILTER ' +
+        '(WHERE (_service_r.`price` > reinterpretAsFloat64({p1:UInt64}))) AS `_service_m0`, ' +
+        '(sumKahanOrNull(toFloat64(_service_r.`price`)) / count(_service_r.`price`)) AS `_service_m1` FROM rows AS _service_r GROUP BY _service_r.`shop`) AS _service_s ' +
         `ORDER BY isNaN(${finite}) DESC NULLS LAST, 4 DESC NULLS LAST, 1 ASC NULLS LAST LIMIT 3`,
       values: ['DOUBLE 1.5'],
     })
@@ -133,7 +134,8 @@ describe('as SQL of ClickHouse', () => {
 
   test('a grid, and the page after its first row', async () => {
     const query = { columns: ['shop'], orderByColumn: 1, sort: 'ASC', page: page({ first: 1 }) } as const
-    const select = 'SELECT r.`shop` AS `c1`, r.`at` AS `c2`, r.`_service_received_at` AS `c3` FROM rows AS r'
+    const select =
+      'SELECT _service_r.`shop` AS `_service_c1`, _service_r.`at` AS `_service_c2`, _service_r.`_service_received_at` AS `_service_c3` FROM rows AS _service_r'
     const order = 'ORDER BY 1 ASC NULLS LAST, 2 DESC NULLS LAST, 3 ASC NULLS LAST LIMIT 2'
     expect((await write(dataGrid, query)).sql).toBe(`${select} ${order}`)
     const time = '1970-01-01T00:00:00.001Z'
@@ -148,11 +150,11 @@ describe('as SQL of ClickHouse', () => {
     const instant = (n: number) => `fromUnixTimestamp64Micro({p${n}:Int64}, 'UTC')`
     expect(await write(dataGrid, next)).toEqual({
       sql:
-        `${select} WHERE (((r.\`shop\` >= {p1:String}) OR (r.\`shop\` IS NULL)) AND ` +
-        '(((r.`shop` > {p2:String}) OR (r.`shop` IS NULL)) OR ((r.`shop` = {p3:String}) AND ' +
-        `(((r.\`at\` < ${instant(4)}) OR (r.\`at\` IS NULL)) OR ((r.\`at\` = ${instant(5)}) AND ` +
-        `((r.\`_service_received_at\` > ${instant(6)}) OR ` +
-        `((r.\`_service_received_at\` = ${instant(7)}) AND {p8:Bool}))))))) ${order} OFFSET 1`,
+        `${select} WHERE (((_service_r.\`shop\` >= {p1:String}) OR (_service_r.\`shop\` IS NULL)) AND ` +
+        '(((_service_r.`shop` > {p2:String}) OR (_service_r.`shop` IS NULL)) OR ((_service_r.`shop` = {p3:String}) AND ' +
+        `(((_service_r.\`at\` < ${instant(4)}) OR (_service_r.\`at\` IS NULL)) OR ((_service_r.\`at\` = ${instant(5)}) AND ` +
+        `((_service_r.\`_service_received_at\` > ${instant(6)}) OR ` +
+        `((_service_r.\`_service_received_at\` = ${instant(7)}) AND {p8:Bool}))))))) ${order} OFFSET 1`,
       values: [
         ...Array(3).fill('STRING north'),
         ...Array(4).fill('TIMESTAMP 1000'),
@@ -163,25 +165,27 @@ describe('as SQL of ClickHouse', () => {
     const back = { ...query, page: page({ last: 1, before: await endOf(2) }) }
     const { sql } = await write(dataGrid, back)
     expect(sql).toMatch(
-      /^SELECT s\.`c1` AS `c1`, fromUnixTimestamp64Micro\(s\.`k2`, 'UTC'\) AS `c2`, .* FROM \(\(SELECT /,
+      /^SELECT _service_s\.`_service_c1` AS `_service_c1`, fromUnixTimestamp64Micro\(_service_s\.`_service_k2`, 'UTC'\) AS `_service_c2`, .* FROM \(\(SELECT /,
     )
     expect(sql).toMatch(/ LIMIT 1\) UNION ALL \(SELECT /)
     expect(sql).toMatch(
-      / LIMIT 2\)\) AS s ORDER BY 1 DESC NULLS FIRST, 2 ASC NULLS FIRST, 3 DESC NULLS FIRST LIMIT 2$/,
+      / LIMIT 2\)\) AS _service_s ORDER BY 1 DESC NULLS FIRST, 2 ASC NULLS FIRST, 3 DESC NULLS FIRST LIMIT 2$/,
     )
   })
 
   test('percentiles', async () => {
     const { sql } = await write(percentile, { column: 'n', fractions: [0.5, 1] })
     // All fractions are of one array, which ClickHouse makes once.
-    expect(sql.match(/\[arraySort\(groupArray\(toFloat64\(r\.`n`\)\)\)\]/g)).toHaveLength(2)
+    expect(sql.match(/\[arraySort\(groupArray\(toFloat64\(_service_r\.`n`\)\)\)\]/g)).toHaveLength(2)
   })
 
   test('a name of a user stands in no statement but as a column of a pool', async () => {
     const alias = 'rows`; DROP TABLE x --'
     const statement = { commons: [], pools: ['p'], query: selectOf(alias) } as unknown as SqlStatement
     const { sql } = await write(sqlV1 as Askable<unknown>, { statement, poolOf: [0], dialect: 'POSTGRESQL' })
-    expect(sql).toBe('SELECT s1.`n` AS `c1`, s1.`n` AS `c2` FROM rows AS s1')
+    expect(sql).toBe(
+      'SELECT _service_s1.`n` AS `_service_c1`, _service_s1.`n` AS `_service_c2` FROM rows AS _service_s1',
+    )
   })
 })
 

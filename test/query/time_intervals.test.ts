@@ -1,7 +1,7 @@
 /** Intervals of time series: known days, and random instants of all zones, by the wall clock. */
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Granularity, Intervals } from '../../src/query/plan/time-intervals.ts'
-import { clockOf, loadClock } from '../../src/query/plan/time-zone.ts'
+import { clockOf, isTimeZone, loadClock } from '../../src/query/plan/time-zone.ts'
 import { must } from '../../src/util/assert.ts'
 import { TIME_SERIES_INTERVALS_MAX } from '../../src/util/limits.ts'
 import { below, newSeed, randomFrom } from '../util/random.ts'
@@ -108,6 +108,14 @@ describe('known intervals', () => {
       '1972-01-07T01:00',
     ])
   })
+})
+
+test('Intl is asked once for the name of a zone, in any case, and each time for no name', () => {
+  const asked = vi.spyOn(Intl, 'DateTimeFormat')
+  const names = ['Europe/Oslo', 'Europe/Oslo', 'EUROPE/oslo', 'Mars/Base', 'Mars/Base']
+  expect(names.map(isTimeZone)).toEqual([true, true, true, false, false])
+  expect(asked).toHaveBeenCalledTimes(3)
+  asked.mockRestore()
 })
 
 test('random instants of all zones agree with the wall clock', async () => {

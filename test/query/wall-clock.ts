@@ -40,8 +40,8 @@ export class WallClock {
     if (unit === undefined) {
       // A later date may have begun before the clock was set back.
       let date = midnightOf(granularity, this.#shown(ms), 1)
-      while (this.#firstInstant(date) > ms) date = midnightOf(granularity, date, -1)
-      return this.#firstInstant(date)
+      while (this.firstInstant(date) > ms) date = midnightOf(granularity, date, -1)
+      return this.firstInstant(date)
     }
     const whole = ms - mod(this.#shown(ms), unit)
     return this.#offset(whole) === this.#offset(ms) ? whole : this.#change(whole, ms)
@@ -52,7 +52,7 @@ export class WallClock {
     const unit = EXACT[granularity]
     if (unit === undefined) {
       for (let date = midnightOf(granularity, this.#shown(ms), 0); ; date = midnightOf(granularity, date, 1))
-        if (this.#firstInstant(date) > ms) return this.#firstInstant(date)
+        if (this.firstInstant(date) > ms) return this.firstInstant(date)
     }
     const whole = ms - mod(this.#shown(ms), unit) + unit
     return this.#offset(whole - SECOND) === this.#offset(ms) ? whole : this.#change(ms, whole)
@@ -87,7 +87,7 @@ export class WallClock {
   }
 
   /** The first instant whose wall clock is at or after a midnight. */
-  #firstInstant(midnight: number): number {
+  firstInstant(midnight: number): number {
     let ms = this.#midnights.get(midnight)
     if (ms !== undefined) return ms
     ms = midnight - 26 * HOUR

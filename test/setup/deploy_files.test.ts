@@ -1,12 +1,13 @@
 /** examples/deploy and its page name options, routes and files that exist. */
 import { spawnSync } from 'node:child_process'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { POOL_PATHS } from '../../src/api/openapi/pool-paths.ts'
 import { allOptions } from '../../src/database/config.ts'
-import { temporaryFolder } from '../util/server.ts'
+import { weir } from '../tools/folder.ts'
+import { startServer, temporaryFolder } from '../util/server.ts'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 const FOLDER = join(ROOT, 'examples/deploy')
@@ -17,6 +18,7 @@ const FILES = [
   'systemd/weir.service',
   'systemd/weir.env',
   'systemd/weir.sysusers',
+  'systemd/weir-backup.service',
   'proxy/nginx.conf',
   'proxy/Caddyfile',
   '../../docs/deploy.md',
@@ -79,13 +81,75 @@ test('proxies send the streams of pools through as they come, and hide the metri
   }
 })
 
+/** Mounts all read-only but the folders in front of `--`, then runs the rest as user 10001. */
+const CONFINE = `
+for folder; do shift; [ "$folder" = -- ] && break; mount --bind "$folder" "$folder"; kept="$kept $folder"; done
+for mount in $(awk '{ print $5 }' /proc/self/mountinfo); do
+  case "$mount" in /proc*|/sys*|/dev*) continue;; esac
+  case " $kept " in *" $mount "*) continue;; esac
+  mount -o remount,bind,ro "$mount" || exit 9
+done
+exec setpriv --reuid 10001 --regid 10001 --clear-groups --no-new-privs --bounding-set=-all "$@"`
+const confined = (folders: readonly string[]) => [
+  'unshare',
+  '--mount',
+  'sh',
+  '-c',
+  CONFINE,
+  'sh',
+  ...folders,
+  '--',
+]
+
+test('the server may write backups where the unit lets it, and nowhere else (skipped without root)', async context => {
+  const names = /^StateDirectory=(\w+) ([\w-]+)$/m.exec(read('systemd/weir.service'))?.slice(1) ?? []
+  const root = temporaryFolder()
+  const [data = '', backups = ''] = names.map(name => join(root, name))
+  for (const folder of [data, backups]) mkdirSync(folder)
+  chmodSync(root, 0o755)
+  spawnSync('chown', ['-R', '10001:10001', root])
+  const [command = '', ...under] = confined([data, backups])
+  const tried = spawnSync(command, [
+    ...under,
+    'test',
+    '-r',
+    join(ROOT, 'dist/src/app/main.js'),
+    '-a',
+    '-w',
+    data,
+  ])
+  if (tried.status !== 0)
+    return context.skip('it needs the rights to mount, and a clone that other users may read')
+  const server = await startServer({ dataDir: data, under: confined([data, backups]) })
+  const backUp = (folder: string) => weir(['backup', folder, '--url', server.base, '--data-dir', data])
+  expect(await backUp(join(backups, 'first'))).toMatchObject({ code: 0 })
+  const elsewhere = await backUp(join(root, 'elsewhere'))
+  expect([elsewhere.code, elsewhere.err]).toEqual([2, expect.stringContaining('EROFS')])
+  expect((await server.stop()).code).toBe(0)
+}, 240_000)
+
+test('the image and Compose have the folder of the data, and one for backups', () => {
+  expect(read('Dockerfile')).toContain(
+    'RUN mkdir -m 0700 /data /backups && chown 10001:10001 /data /backups\n',
+  )
+  const mounted = [...read('compose.yaml').matchAll(/^ +- \w+:\/(\w+)$/gm)].map(([, folder = '']) => folder)
+  expect(mounted.slice(0, 2)).toEqual(['data', 'backups'])
+  // weir verify copies the catalog of a backup to /tmp.
+  expect(read('compose.yaml')).toContain('    tmpfs: [/tmp]\n')
+})
+
 test('systemd (skipped without it) takes the unit, and finds little that it may do', context => {
   const analyze = (...args: string[]) => spawnSync('systemd-analyze', args, { encoding: 'utf8' })
   if (analyze('security', '--help').error !== undefined)
     context.skip('systemd-analyze is not installed: apt-get install systemd')
-  const unit = join(temporaryFolder(), 'weir.service')
+  const folder = temporaryFolder()
+  const unit = join(folder, 'weir.service')
   writeFileSync(unit, read('systemd/weir.service').replace('/usr/local/bin/weir', process.execPath))
-  const verified = analyze('verify', unit)
+  const [backup, timer] = ['weir-backup.service', 'weir-backup.timer'].map(name => join(folder, name))
+  for (const file of [backup, timer]) writeFileSync(file ?? '', read(`systemd/${basename(file ?? '')}`))
+  mkdirSync(`${unit}.d`)
+  writeFileSync(join(`${unit}.d`, 'bucket.conf'), read('systemd/bucket.conf'))
+  const verified = analyze('verify', unit, backup ?? '', timer ?? '')
   expect([verified.status, verified.stdout + verified.stderr]).toEqual([0, ''])
   const { status, stdout } = analyze('security', '--offline=true', '--threshold=20', unit)
   expect([status, /exposure level.*/.exec(stdout)?.[0]]).toEqual([0, expect.stringContaining('OK')])

@@ -6,7 +6,7 @@ import { Scrub } from '../../src/store/check/scrub.ts'
 import { SegmentChecks } from '../../src/store/check/segment-checks.ts'
 import { SegmentDamaged, Unavailable } from '../../src/util/errors.ts'
 
-const LONG = { msMax: 60_000 }
+const LONG = { fairKey: 'a', msMax: 60_000 }
 
 function segmentOf(segment: number, rows = 1) {
   const meta = { segment, rows, bytes: 100, checksum: rows === 0 ? null : segment, deletes: 0 } as SegmentMeta
@@ -52,6 +52,20 @@ test('a file is read once, one at a time, for all that wait; then nothing waits'
   await reader.end()
   await Promise.all(all)
   expect(checks.ensureWhole([a, b], LONG)).toBeUndefined()
+})
+
+test('applications take turns, also where they need the same files', async () => {
+  const { reader, checks } = checksOf()
+  const files = [1, 2, 3, 4, 5].map(segment => segmentOf(segment))
+  const [first, second, third, fourth, own] = files
+  const many = checks.ensureWhole([first!, second!, third!, fourth!], LONG)
+  const few = checks.ensureWhole([fourth!, own!], { ...LONG, fairKey: 'b' })
+  for (const _ of files) {
+    await begun()
+    await reader.end()
+  }
+  await Promise.all([many, few])
+  expect(reader.begun).toEqual([first, second, fourth, third, own].map(each => each!.file))
 })
 
 test('segments of this process, and those without rows, are not read', () => {
@@ -100,7 +114,7 @@ test('who has gone waits no longer; a check that nobody waits for does not begin
   await gone
   await reader.end(new SegmentDamaged(a.file, 'its pool was dropped meanwhile'))
   expect([reader.begun, damaged]).toEqual([[a.file], []])
-  const late = checks.ensureWhole([b], { msMax: 1 })
+  const late = checks.ensureWhole([b], { ...LONG, msMax: 1 })
   await expect(late).rejects.toMatchObject({ code: 'segments_unchecked' })
 })
 

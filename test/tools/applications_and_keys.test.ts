@@ -109,12 +109,14 @@ describe('on a running server', () => {
     const again = await weir(['applications', 'delete', made!.id, ...at])
     expect(again.code).toBe(2)
     expect(again.err).toMatch(/There is no application/)
-    expect(auditOf(server, made!.id)).toEqual([
-      ['createApplication', 'done'],
-      ['rotateApplicationSecret', 'done'],
-      ['deleteApplication', 'done'],
-      ['deleteApplication', 'BAD_REQUEST'],
-    ])
+    await expect
+      .poll(() => auditOf(server, made!.id))
+      .toEqual([
+        ['createApplication', 'done'],
+        ['rotateApplicationSecret', 'done'],
+        ['deleteApplication', 'done'],
+        ['deleteApplication', 'BAD_REQUEST'],
+      ])
     for (const { secret = '' } of [made!, rotated!]) expect(server.output()).not.toContain(secret)
   })
 
@@ -153,7 +155,7 @@ describe('on a running server', () => {
     expect(await post(path, '{"action":"list"}', undefined)).toMatchObject({ status: 401 })
     expect(await post(path, '{"action":"list"}', weak)).toMatchObject({ status: 403, code: 'forbidden' })
     expect(await post(path, '{"action":"delete","application":"ci"}', weak)).toMatchObject({ status: 403 })
-    expect(auditOf(server, 'ci')).toEqual([['deleteApplication', 'FORBIDDEN']])
+    await expect.poll(() => auditOf(server, 'ci')).toEqual([['deleteApplication', 'FORBIDDEN']])
     const [managing] = await json<Shown[]>(['applications', 'create', '--scopes', 'application:admin', ...at])
     expect(await post('/v1/admin/keys', '{"action":"rotate"}', managing)).toMatchObject({ status: 403 })
     const [admin] = await json<Shown[]>(['applications', 'create', '--scopes', 'admin', ...at])
@@ -216,7 +218,7 @@ test('a stopped folder is changed as a running server is', async () => {
   await first.stop()
   const at = ['--data-dir', first.dataDir]
   const format = join(first.dataDir, 'FORMAT')
-  expect(readFileSync(format, 'utf8')).toBe('weir 4\n')
+  expect(readFileSync(format, 'utf8')).toBe('weir 6\n')
   writeFileSync(format, 'weir 1\n') // an earlier version left the folder
   expect((await weirInside(['inspect', ...at])).code).toBe(0)
   expect(readFileSync(format, 'utf8')).toBe('weir 1\n')
@@ -225,7 +227,7 @@ test('a stopped folder is changed as a running server is', async () => {
   expect(out).toMatch(
     /^application ci created\nclient id +APP\w{26}\nclient secret +[\w-]+\nscopes +admin\npropeller +P1_X_SMALL\n$/,
   )
-  expect(readFileSync(format, 'utf8')).toBe('weir 4\n')
+  expect(readFileSync(format, 'utf8')).toBe('weir 6\n')
   const [rotated] = await json<Shown[]>(['applications', 'rotate', 'ci', ...at])
   const [made] = await json<Shown[]>(['applications', 'create', ...at])
   expect(made?.uniqueName).toBe(made?.id)
@@ -258,7 +260,9 @@ test('a new secret is answered although admin.json cannot be written', async () 
   const [running] = await json<Shown[]>(['applications', 'rotate', id, ...at])
   expect((await tokenOf(server.base, running!)).status).toBe(200)
   expect(readFileSync(file, 'utf8')).toBe(before)
-  expect(server.output()).toMatch(/admin\.json has the old secret until the next start writes it: .*ENOSPC/)
+  await expect
+    .poll(() => server.output())
+    .toMatch(/admin\.json has the old secret until the next start writes it: .*ENOSPC/)
   rmSync(full)
   await server.stop()
 

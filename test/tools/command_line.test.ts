@@ -44,6 +44,17 @@ test('a command takes its positionals, its flags and the common options, in any 
   )
 })
 
+test('only a node needs all settings of a cluster', async () => {
+  const of = (...args: string[]) => {
+    const { named, input } = readCommandLine(args, COMMANDS, { WEIR_STORE: 'clickhouse' })
+    return named!.run(input)
+  }
+  const settings = 'WEIR_CLICKHOUSE_URL, WEIR_KEEPER, WEIR_SECRET_KEY'
+  await expect(of('start')).rejects.toThrow(`needs ${settings}, WEIR_CLIENT_ID and WEIR_CLIENT_SECRET`)
+  await expect(of('move')).rejects.toThrow(`weir move needs the settings of a cluster: ${settings}`)
+  await expect(of('cluster', 'backup', 'f')).rejects.toThrow(/needs .*: WEIR_CLICKHOUSE_URL, WEIR_KEEPER$/)
+})
+
 test.each([
   [['dance'], /there is no command "dance"/],
   [['copy'], /weir copy needs <from>/],

@@ -66,6 +66,29 @@ test('refused rows are printed with file and line, and exit with 1', async () =>
   ])
 })
 
+test('fields and columns without each other are told, and flags settle it', async () => {
+  const near = file('near.csv', 'at,id,N\n2026-01-01,n1,5\n')
+  const refused = await weirImport('rows', near)
+  expect([refused.code, refused.out]).toEqual([2, ''])
+  expect(refused.err).toContain('the header "N" is no column, and nothing fills "n": give map (--map "N=n")')
+  const ignored = await weirImport('rows', near, '--ignore-unknown')
+  expect([ignored.code, ignored.err.split('\n')]).toEqual([
+    0,
+    [
+      `${near}: "N" is no column, "n" may be meant: --map "N=n"`,
+      `${near}: nothing filled the columns: n`,
+      '',
+    ],
+  ])
+  const zeit = file('zeit.csv', 'Zeit,Nr.,N,x\n2026-01-01,n1,5,\n')
+  const mapped = await weirImport('rows', zeit, '--map', 'N=n', '--map', 'Zeit=at', '--map', 'Nr.=id')
+  expect([mapped.code, mapped.err]).toEqual([0, `${zeit}: no columns, and kept in the payload alone: x\n`])
+  const rows = file('by.ndjson', '{"at":"2026-01-01","id":"n2","n":1}\n')
+  expect((await weirImport('rows', rows, '--by', 'column')).err).toBe('')
+  const wrong = await weirImport('rows', rows, '--map', 'n')
+  expect([wrong.code, wrong.err]).toEqual([2, expect.stringContaining('map: it is a field of the file, =')])
+})
+
 test('standard input is read as NDJSON, or as --format says', async () => {
   const child = spawn(
     process.execPath,

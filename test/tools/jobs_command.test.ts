@@ -166,17 +166,20 @@ describe('on a running server', () => {
     ])
     const nobody = await weirInside(['jobs', '--cancel', 'DPJ\x1b', ...asks])
     expect([nobody.code, nobody.err]).toEqual([2, expect.stringContaining('There is no job "DPJ\\u001b"')])
-    const audit = server
-      .output()
-      .split('\n')
-      .filter(line => line.includes('"cancelJob"'))
-      .map(line => (JSON.parse(line) as { audit: { object: string; outcome: string } }).audit)
-    expect(audit.map(({ object, outcome }) => [object, outcome])).toEqual([
-      [waiting, 'done'],
-      [updated, 'done'],
-      [updated, 'BAD_REQUEST'],
-      ['DPJ\x1b', 'BAD_REQUEST'],
-    ])
+    const audit = () =>
+      server
+        .output()
+        .split('\n')
+        .filter(line => line.includes('"cancelJob"'))
+        .map(line => (JSON.parse(line) as { audit: { object: string; outcome: string } }).audit)
+    await expect
+      .poll(() => audit().map(({ object, outcome }) => [object, outcome]))
+      .toEqual([
+        [waiting, 'done'],
+        [updated, 'done'],
+        [updated, 'BAD_REQUEST'],
+        ['DPJ\x1b', 'BAD_REQUEST'],
+      ])
   })
 
   test('a job that runs to its end counts its rows; jobs of a deleted pool say so', async () => {

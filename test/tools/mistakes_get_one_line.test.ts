@@ -20,6 +20,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { beforeAll, expect, test, vi } from 'vitest'
 import { encodeBackup } from '../../src/tools/backup/backup-format.ts'
+import { FORMAT_VERSION } from '../../src/util/data-folder.ts'
 import { startServer, temporaryFolder } from '../util/server.ts'
 import { copyOf, type Filled, fillFolder, weir, weirInside } from './folder.ts'
 
@@ -126,7 +127,7 @@ test('a folder without data, of a newer version, in use, or missing is refused',
   )
   expect((await weirInside(['inspect', '--data-dir', join(none, 'x')])).err).toContain('it does not exist')
   expect(existsSync(join(none, 'x'))).toBe(false)
-  writeFileSync(join(none, 'FORMAT'), 'weir 5\n')
+  writeFileSync(join(none, 'FORMAT'), `weir ${FORMAT_VERSION + 1}\n`)
   const newer = await weirInside(['verify', '--data-dir', none])
   expect([newer.code, newer.err]).toEqual([
     2,

@@ -118,7 +118,7 @@ describe('on a running server', () => {
     expect(untilMs).toBeGreaterThanOrEqual(before + 300_000)
     expect(untilMs).toBeLessThanOrEqual(Date.now() + 300_000)
     expect(await mistake(['handshake', 'code', ...at])).toMatch(/only one with the preset ASANA/)
-    expect(server.output()).toMatch(/"mutation":"openHandshake".*"outcome":"done"/)
+    await expect.poll(() => server.output()).toMatch(/"mutation":"openHandshake".*"outcome":"done"/)
   })
 
   test('what the server refuses is one line', async () => {

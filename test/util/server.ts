@@ -39,6 +39,7 @@ export interface PoolSpec {
   readonly preset?: string
   readonly verifyToken?: string
   readonly eventsPath?: string
+  readonly keepEnvelope?: boolean
 }
 
 /** A created pool. */

@@ -13,13 +13,21 @@ import { badRequest, notFound, type ObjectKind } from './graphql-errors.ts'
 import { type PageArgs, pageOfDocuments } from './list-page.ts'
 import type { Inputs } from './schema-types.ts'
 
+/** Runs a change when it is the turn of the caller. */
+export function changeInTurn<T>(
+  { deps, caller: { applicationId } }: Pick<Context, 'deps' | 'caller'>,
+  operation: (by: string) => Decide<T>,
+): Promise<T | BadRequest> {
+  return deps.catalog.change(operation(applicationId), applicationId)
+}
+
 /** Runs a change by the caller. Throws BAD_REQUEST, and NOT_FOUND of `kind` for a null result. */
 export async function change<T extends object>(
-  { deps, caller }: Context,
+  context: Context,
   operation: (by: string) => Decide<T | null>,
   kind: ObjectKind,
 ): Promise<T> {
-  const result = await deps.catalog.change(operation(caller.applicationId))
+  const result = await changeInTurn(context, operation)
   if (result === null) throw notFound(kind)
   if (isRefused(result)) throw badRequest(result.badRequest)
   return result
@@ -27,9 +35,9 @@ export async function change<T extends object>(
 
 /** Deletes an object. Its id, or null: a client may repeat a deletion. Throws BAD_REQUEST. */
 export function removing(operation: (which: IdOrName, by: string) => Decide<string | null>) {
-  return async (_: unknown, which: IdOrName, { deps, caller }: Context): Promise<string | null> => {
+  return async (_: unknown, which: IdOrName, context: Context): Promise<string | null> => {
     if ((which.id ?? '') === '' && (which.uniqueName ?? '') === '') return null
-    return changedId(await deps.catalog.change(operation(which, caller.applicationId)))
+    return changedId(await changeInTurn(context, by => operation(which, by)))
   }
 }
 

@@ -29,13 +29,15 @@ import {
   GRAPHQL_QUERIES_MAX,
   GRAPHQL_SAMPLES_BYTES_MAX,
   GRAPHQL_SCHEMA_VALUES_MAX,
+  GRAPHQL_VALUE_BYTES,
   GRAPHQL_VALUES_MAX,
 } from '../../util/limits.ts'
+import type { Shares } from '../../util/shares.ts'
 import type { TraceSpan } from '../../util/tracing.ts'
 import { hasScope } from '../pool-reader.ts'
 import { inSlices, type Slices } from './cpu-share.ts'
 import type { FieldCounter } from './document.ts'
-import { badRequest, type GraphqlCode, lacksScope, wholeRequest } from './graphql-errors.ts'
+import { badRequest, failure, type GraphqlCode, lacksScope, wholeRequest } from './graphql-errors.ts'
 import {
   defaultFieldResolver,
   getNamedType,
@@ -100,6 +102,7 @@ export interface Context {
   readonly caller: Identity
   readonly budget: Budget
   readonly slices: Slices
+  readonly held: HeldBytes
   readonly gone: AbortSignal | undefined
   readonly span: TraceSpan | undefined
   /** Gets the whole answer of each question. */
@@ -119,6 +122,42 @@ export function requireScope(
   caller.verifyAgain()
   if (scopes.some(scope => hasScope(caller, scope, deps.catalog.read))) return
   throw lacksScope(caller.applicationId, action, scopes.at(-1) ?? '')
+}
+
+/** The estimated memory of a request until its answer, of the share of its application. */
+export class HeldBytes {
+  readonly #room: Shares
+  readonly #application: string
+  #bytes = 0
+  #isReleased = false
+
+  constructor(room: Shares, application: string) {
+    this.#room = room
+    this.#application = application
+  }
+
+  /**
+   * False where there is no room, and after the release: the first error of a field that may not be
+   * null ends a document, while questions beside it still run.
+   */
+  tryAdd(bytes: number): boolean {
+    if (this.#isReleased || !this.#room.tryTake(this.#application, bytes)) return false
+    this.#bytes += bytes
+    return true
+  }
+
+  /** Adds rows of a question, which stay until the whole answer is written. Throws UNAVAILABLE. */
+  rows(rows: Answered['rows']): void {
+    let bytes = 0
+    for (const row of rows) for (const text of row) bytes += (text?.length ?? 0) + GRAPHQL_VALUE_BYTES
+    if (!this.tryAdd(bytes))
+      throw failure('UNAVAILABLE', 'The requests of the application hold too many rows: send fewer at once.')
+  }
+
+  release(): void {
+    this.#isReleased = true
+    this.#room.give(this.#application, this.#bytes)
+  }
 }
 
 export class Budget {

@@ -1,88 +1,138 @@
 /**
- * GraphQL's share of the CPU time of the main thread.
+ * GraphQL's share of the time of the main thread.
  *
  *   slice   work that runs without a break: at most GRAPHQL_SLICE_MS, or what cannot be divided
  *   share   the part of the time that all slices together may use, GRAPHQL_SHARE
  *   burst   what may be used at once before the share counts, GRAPHQL_BURST_MS
  *
  *   W-11  GraphQL runs on the main thread beside the acknowledged path, so its work is divided into
- *         slices. After a slice of 5 ms the main thread is free for as long. The slices of
- *         applications alternate.
+ *         slices. After a slice of 5 ms the main thread is free for as long. The next slice goes to
+ *         the application that used least of the share.
+ *
+ * A request is charged for the time that the main thread works for it, and never for what it waits
+ * for: its time ends when the turn of the event loop in which it works does. A request that changes
+ * nothing gets no further slice once its client has gone.
  */
 
-import { assert, must } from '../../util/assert.ts'
+import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
-import { FairQueue } from '../../util/fair-queue.ts'
-import { GRAPHQL_APPLICATION_REQUESTS_MAX, GRAPHQL_REQUESTS_MAX } from '../../util/limits.ts'
+import { CLIENT_GONE } from '../../util/errors.ts'
+import { GRAPHQL_WAIT_MS_MAX } from '../../util/limits.ts'
 
 export const GRAPHQL_SLICE_MS = 5
 export const GRAPHQL_SHARE = 0.5
 export const GRAPHQL_BURST_MS = 20
 
+/** The requests of an application that wait for a slice. Each waits at most once at a time. */
+interface Line {
+  /** They go before those that have not started, which hold less memory. */
+  readonly started: (() => void)[]
+  readonly fresh: (() => void)[]
+}
+
 export class MainThreadShare {
-  /** Has room for all requests, because each waits at most once at a time. */
-  readonly #waiting = new FairQueue<() => void>(GRAPHQL_REQUESTS_MAX)
-  /** Requests by application, those that wait for a query included: each has a slot. */
-  readonly #underWay = new Map<string, number>()
-  #allUnderWay = 0
+  /** By application; the one that was served last is the last. */
+  readonly #lines = new Map<string, Line>()
   readonly #now: () => number
+  readonly #waitMsMax: number
   /** Until this time the share of GraphQL is used up; monotonic ms. */
   #usedUntilMs = 0
+  /** Until this time work was charged: none is charged twice. */
+  #chargedUntilMs = 0
+  /** What each application used while the share was never free, in ms (start-time fair queuing). */
+  readonly #usedMs = new Map<string, number>()
+  /** What the application that was served last had used: one that comes later begins with it. */
+  #servedAtMs = 0
   #isTimed = false
 
-  constructor(now: () => number = monotonicMs) {
+  constructor(now: () => number = monotonicMs, waitMsMax = GRAPHQL_WAIT_MS_MAX) {
     this.#now = now
+    this.#waitMsMax = waitMsMax
   }
 
-  /** Waits for the first slice; false where too many requests are under way. leave() ends it. */
+  /** Waits for the first slice of a request; false where that takes too long. */
   async enter(application: string): Promise<boolean> {
-    const own = this.#underWay.get(application) ?? 0
-    if (own >= GRAPHQL_APPLICATION_REQUESTS_MAX || this.#allUnderWay >= GRAPHQL_REQUESTS_MAX) return false
-    this.#underWay.set(application, own + 1)
-    this.#allUnderWay += 1
-    if (this.#waiting.size > 0 || this.#owedMs() > 0)
-      await new Promise<void>(resolve => this.#wait(this.#waiting.tryPush(application, resolve)))
-    return true
+    if (this.#lines.size === 0 && this.owedMs() <= 0) return true
+    return await new Promise(resolve => {
+      const begin = () => {
+        clearTimeout(timer)
+        resolve(true)
+      }
+      const timer = setTimeout(() => {
+        this.#forget(application, begin)
+        resolve(false)
+      }, this.#waitMsMax)
+      this.#wait(application, 'fresh', begin)
+    })
   }
 
-  leave(application: string): void {
-    const left = must(this.#underWay.get(application), 'a request enters before it leaves') - 1
-    if (left > 0) this.#underWay.set(application, left)
-    else this.#underWay.delete(application)
-    this.#allUnderWay -= 1
-  }
-
-  /** Waits for a further slice, before requests that have not started. */
+  /** Waits for a further slice, before the requests of the application that have not started. */
   next(application: string): Promise<void> {
-    return new Promise(resolve => this.#wait(this.#waiting.tryPushFirst(application, resolve)))
+    return new Promise(resolve => this.#wait(application, 'started', resolve))
   }
 
-  #wait(isQueued: boolean): void {
-    assert(isQueued, 'each request waits once, and enter() bounds them')
+  #wait(application: string, as: keyof Line, begin: () => void): void {
+    const line = this.#lines.get(application) ?? { started: [], fresh: [] }
+    line[as].push(begin)
+    this.#lines.set(application, line)
     this.#serve()
   }
 
-  charge(ms: number): void {
-    this.#usedUntilMs = Math.max(this.#usedUntilMs, this.#now() - ms) + ms / GRAPHQL_SHARE
+  /** Charges an application for work from `beganMs` until now, and returns its ms. */
+  charge(application: string, beganMs: number): number {
+    const nowMs = this.#now()
+    const ms = nowMs - Math.max(beganMs, this.#chargedUntilMs)
+    this.#chargedUntilMs = nowMs
+    if (this.#usedUntilMs <= nowMs - ms) {
+      this.#usedMs.clear() // all was paid back
+      this.#servedAtMs = 0
+    }
+    this.#usedMs.set(application, this.#usedBy(application) + ms)
+    this.#usedUntilMs = Math.max(this.#usedUntilMs, nowMs - ms) + ms / GRAPHQL_SHARE
+    return ms
   }
 
   /** Time until the next slice may start; negative or zero: it may start now. */
-  #owedMs(): number {
+  owedMs(): number {
     return this.#usedUntilMs - this.#now() - GRAPHQL_BURST_MS
   }
 
-  /** Starts one slice a timer, because its cost must be known before the next timer is set. */
+  /** Starts one slice at a time, because its cost must be known before the next one starts. */
   #serve(): void {
-    if (this.#isTimed || this.#waiting.size === 0) return
+    if (this.#isTimed || this.#lines.size === 0) return
     this.#isTimed = true
-    setTimeout(
-      () => {
-        this.#isTimed = false
-        if (this.#owedMs() <= 0) this.#waiting.tryShift()?.()
-        setImmediate(() => this.#serve())
-      },
-      Math.max(1, Math.ceil(this.#owedMs())),
-    )
+    const serve = () => {
+      this.#isTimed = false
+      if (this.owedMs() <= 0 && this.#lines.size > 0) this.#begin()
+      setImmediate(() => this.#serve())
+    }
+    const owedMs = this.owedMs()
+    if (owedMs > 0) setTimeout(serve, Math.ceil(owedMs))
+    else setImmediate(serve)
+  }
+
+  /** Begins a slice of the application that used least; of equals the one served longest ago. */
+  #begin(): void {
+    let least: string | undefined
+    for (const application of this.#lines.keys())
+      if (least === undefined || this.#usedBy(application) < this.#usedBy(least)) least = application
+    const application = must(least, 'an application that waits')
+    this.#servedAtMs = this.#usedBy(application)
+    const line = must(this.#lines.get(application), 'its line')
+    const begin = line.started.shift() ?? must(line.fresh.shift(), 'a request of a line')
+    this.#lines.delete(application)
+    if (line.started.length + line.fresh.length > 0) this.#lines.set(application, line)
+    begin()
+  }
+
+  #forget(application: string, begin: () => void): void {
+    const line = must(this.#lines.get(application), 'the line of a request that waits')
+    line.fresh.splice(line.fresh.indexOf(begin), 1)
+    if (line.started.length + line.fresh.length === 0) this.#lines.delete(application)
+  }
+
+  #usedBy(application: string): number {
+    return Math.max(this.#usedMs.get(application) ?? 0, this.#servedAtMs)
   }
 }
 
@@ -90,12 +140,14 @@ export class Slices {
   readonly #share: MainThreadShare
   readonly #application: string
   readonly #now: () => number
-  /** The begin of the current slice. It is undefined while no slice is measured. */
+  /** The begin of work that is not charged yet. It is undefined while the request waits. */
   #beganMs: number | undefined
+  /** What was charged since the last turn. */
+  #usedMs = 0
   #nextSlice: Promise<void> | undefined
   #lists: Promise<void> = Promise.resolve()
   #ordered: Promise<unknown> = Promise.resolve()
-  #orderedMs = 0
+  #gone: AbortSignal | undefined
 
   constructor(share: MainThreadShare, application: string, now: () => number = monotonicMs) {
     this.#share = share
@@ -103,14 +155,24 @@ export class Slices {
     this.#now = now
   }
 
-  /** Called between two steps of a list. The promise of the next slice where this one is over. */
+  /** From now on no slice begins after `gone` is aborted. Not for what makes changes. */
+  endWith(gone: AbortSignal | undefined): void {
+    this.#gone = gone
+  }
+
+  /**
+   * Called between two steps of a list. The promise of the next slice where this one is over. It
+   * rejects with Unavailable where the client of a question has gone.
+   */
   step(): Promise<void> | undefined {
+    if (this.#gone?.aborted === true) return Promise.reject(CLIENT_GONE())
     if (this.#nextSlice !== undefined) return this.#nextSlice // all lists of a request wait together
-    if (this.#beganMs === undefined) this.#beganMs = this.#now()
-    if (this.#now() - this.#beganMs < GRAPHQL_SLICE_MS) return undefined
-    this.end()
+    const beganMs = this.#begin()
+    if (this.#usedMs + this.#now() - beganMs < GRAPHQL_SLICE_MS) return undefined
     this.#nextSlice = this.#share.next(this.#application).then(() => {
+      this.#usedMs = 0
       this.#nextSlice = undefined
+      return this.#gone?.aborted === true ? this.step() : undefined
     })
     return this.#nextSlice
   }
@@ -124,35 +186,36 @@ export class Slices {
   /** Runs and charges the work after the request's earlier calls, and after a slice was used up. */
   inOrder<T>(work: () => T): Promise<T> {
     const done = this.#ordered.then(async () => {
-      if (this.#orderedMs >= GRAPHQL_SLICE_MS) {
-        this.#orderedMs = 0
-        await this.#share.next(this.#application)
-      }
-      const beganMs = this.#now()
-      try {
-        return this.whole(work)
-      } finally {
-        this.#orderedMs += this.#now() - beganMs
-      }
+      await this.step()
+      return this.whole(work)
     })
     this.#ordered = done.catch(() => {}) // the caller gets the error
     return done
   }
 
-  /** Runs and charges work that cannot be divided, as one slice. */
+  /** Runs and charges work that cannot be divided. */
   whole<T>(work: () => T): T {
-    this.end()
-    this.#beganMs = this.#now()
+    this.#begin()
     try {
       return work()
     } finally {
-      this.end()
+      this.#charge()
+      this.#begin() // of what follows in this turn of the loop
     }
   }
 
-  end(): void {
+  /** Work lasts until the microtasks are done: then the request waits for something. */
+  #begin(): number {
+    if (this.#beganMs === undefined) {
+      this.#beganMs = this.#now()
+      process.nextTick(() => this.#charge())
+    }
+    return this.#beganMs
+  }
+
+  #charge(): void {
     if (this.#beganMs === undefined) return
-    this.#share.charge(this.#now() - this.#beganMs)
+    this.#usedMs += this.#share.charge(this.#application, this.#beganMs)
     this.#beganMs = undefined
   }
 }

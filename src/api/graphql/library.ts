@@ -8,6 +8,7 @@ export const {
   execute,
   getNamedType,
   getNullableType,
+  getOperationAST,
   GraphQLError,
   isEnumType,
   isLeafType,

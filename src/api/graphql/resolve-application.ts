@@ -9,7 +9,7 @@ import {
 } from '../../catalog/change/change-application.ts'
 import { modifyEnvironment } from '../../catalog/change/change-environment.ts'
 import type { Scope } from '../../catalog/documents/model.ts'
-import { change, found, lookups, removing } from './changes.ts'
+import { change, changeInTurn, found, lookups, removing } from './changes.ts'
 import { requireScope } from './context.ts'
 import { refusing } from './graphql-errors.ts'
 import { emptyPage, pageOfDocuments } from './list-page.ts'
@@ -43,8 +43,8 @@ export const environmentQueries = {
 } satisfies Partial<Resolvers['Query']>
 
 export const applicationMutations = {
-  createApplication: async (_, { input }, { deps, caller }) => {
-    const made = await deps.catalog.change(createApplication(withScopes(input), caller.applicationId))
+  createApplication: async (_, { input }, context) => {
+    const made = await changeInTurn(context, by => createApplication(withScopes(input), by))
     // Clients read the failure of a creation, and ignore that of a modification.
     return 'badRequest' in made
       ? { __typename: 'FailureResponse' as const, error: { code: null, message: made.badRequest } }

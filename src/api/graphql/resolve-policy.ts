@@ -9,7 +9,7 @@ import {
   modifyPolicy,
   unassignPolicy,
 } from '../../catalog/change/change-policy.ts'
-import { change, changedId, found, lookups, poolNamed, removing } from './changes.ts'
+import { change, changedId, changeInTurn, found, lookups, poolNamed, removing } from './changes.ts'
 import { checkTexts, shownFilters, storedFilters } from './filters.ts'
 import { missing, refusing } from './graphql-errors.ts'
 import { pageOfDocuments } from './list-page.ts'
@@ -47,12 +47,11 @@ export const policyMutations = {
     const { catalog } = context.deps
     found(catalog.read.policies.find(policyId), POLICY)
     found(catalog.read.applications.find(application), 'Application')
-    const decide = assignPolicy(policyId, application, context.caller.applicationId)
-    return changedId(await catalog.change(decide))
+    return changedId(await changeInTurn(context, by => assignPolicy(policyId, application, by)))
   },
-  unAssignDataPoolAccessPolicyFromApplication: async (_, args, { deps, caller }) => {
+  unAssignDataPoolAccessPolicyFromApplication: async (_, args, context) => {
     const { dataPoolAccessPolicy: policyId, application } = args
-    return changedId(await deps.catalog.change(unassignPolicy(policyId, application, caller.applicationId)))
+    return changedId(await changeInTurn(context, by => unassignPolicy(policyId, application, by)))
   },
   createPolicy: refusing(NO_METRIC_POLICIES),
   modifyPolicy: refusing(NO_METRIC_POLICIES),

@@ -26,7 +26,7 @@ import { topValues } from '../../query/plan/top-values.ts'
 import { wallMs } from '../../util/clock.ts'
 import { newId } from '../../util/ids.ts'
 import { UNIQUE_VALUES_MAX } from '../../util/limits.ts'
-import { accessTo } from '../pool-reader.ts'
+import { accessTo, verifyView } from '../pool-reader.ts'
 import { type Context, requireScope } from './context.ts'
 import { badRequest, failure, notFound } from './graphql-errors.ts'
 import type { DimensionOfPool, StatisticsOfColumn } from './parents.ts'
@@ -73,10 +73,10 @@ export async function answerQuestion<Input, Query, Answer>(
   return { ...answered.answer, query: queryInfo(question, answered, context) }
 }
 
-export function readerOf({ caller, slices, gone, span }: Context): Reader {
+export function readerOf({ deps, caller, slices, gone, span }: Context): Reader {
   return {
     applicationId: caller.applicationId,
-    verifyAgain: () => caller.verifyAgain(),
+    verifyAgain: pools => verifyView(pools, caller, deps.catalog.read),
     gone,
     span,
     inTurn: plan => slices.inOrder(plan),
@@ -115,6 +115,7 @@ async function ask<Query, Answer>(
       throw deps.catalog.pool(pool.id) === undefined ? notFound('Data Pool') : error
     })
   if ('badRequest' in answered) throw badRequest(answered.badRequest)
+  context.held.rows(answered.rows)
   return answered
 }
 

@@ -3,6 +3,7 @@ import { PRESET_NAMES, PRESETS } from '../../catalog/presets.ts'
 import { PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
 import { inferColumns } from '../../parse/infer/infer.ts'
 import { readSamples } from '../../parse/infer/samples.ts'
+import { eventsIn } from '../../parse/sender/events-in.ts'
 import { dataGrid } from '../../query/plan/data-grid.ts'
 import { isGiven } from '../../query/plan/question.ts'
 import type { Context } from './context.ts'
@@ -25,11 +26,17 @@ async function lastEvents(dataPool: InferInput['dataPool'], context: Context): P
     first: LAST_EVENTS,
   }
   const { rows } = await answerQuestion(dataGrid, input, context)
+  const { pools } = context.deps.catalog.read
+  const { keepEnvelope = false, eventsPath = '' } = pools.find(dataPool?.id ?? dataPool?.name ?? '') ?? {}
+  const inEnvelope = { columns: [], key: null, eventsPath }
   const lines: string[] = []
   let bytes = 0
   for (const [, payload] of rows) {
+    // Columns name what stands in the event, not in the body around it.
+    const found = keepEnvelope ? eventsIn(Buffer.from(payload ?? ''), inEnvelope) : undefined
+    const event = found !== undefined && 'document' in found ? String(found.document) : payload
     // A payload may be printed over several lines; between texts a line break is a space.
-    const line = `${payload?.replaceAll(/[\r\n]/g, ' ')}\n`
+    const line = `${event?.replaceAll(/[\r\n]/g, ' ')}\n`
     bytes += Buffer.byteLength(line)
     if (bytes > context.budget.sampleBytesLeft) break
     lines.push(line)

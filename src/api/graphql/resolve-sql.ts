@@ -24,6 +24,7 @@ export const sqlQueries = {
     const { query: stage, reading } = context.deps
     const answered = await stage.ask(sql, pools, question, readerOf(context), reading)
     if ('badRequest' in answered) throw badRequest(answered.badRequest)
+    context.held.rows(answered.rows)
     context.onAnswered?.(answered)
     const { columns, rows } = answered.answer
     return { columns, rows, info: queryInfo(sql, answered, context) }

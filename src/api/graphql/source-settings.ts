@@ -82,6 +82,7 @@ function webhookSettings(
     preset: sender?.preset ?? null,
     verifyToken: sender?.verifyToken ?? null,
     eventsPath: pool?.eventsPath ?? null,
+    keepEnvelope: pool?.keepEnvelope === true,
     rejectedEvents: rejectedEvents ?? 'KEEP',
   }
 }

@@ -11,7 +11,9 @@ import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import { setForLibrary } from '../../database/config.ts'
 import { CannotRun } from '../../util/errors.ts'
+import { HTTP_HEAD_BYTES_MAX } from '../../util/limits.ts'
 import { loadReason, machine } from '../../util/load-package.ts'
 import { nodeTransport } from './node.ts'
 import type { Transport } from './transport.ts'
@@ -104,6 +106,8 @@ export async function loadUws(trusted: string, folder?: string): Promise<UwsLoad
     return { why, isForeign: true }
   }
   try {
+    // By itself the library takes 4 KiB of a head that comes in pieces.
+    setForLibrary('UWS_HTTP_MAX_HEADERS_SIZE', String(HTTP_HEAD_BYTES_MAX))
     return { module: require(file) as UwsModule }
   } catch (error) {
     return { why: `${loadReason(error)} (${machine()})`, isForeign: false }

@@ -1,7 +1,7 @@
 /**
  * The protection of the server against its connections:
  *
- *   Sockets  limits the number of connections
+ *   Sockets  limits the number of connections, and counts those without a request
  *   Unread   closes connections whose clients do not read their answers
  *   Drain    reads the rest of a body after an early answer, then closes
  *
@@ -17,6 +17,7 @@ import {
   DRAIN_MS_MAX,
   SMALL_ANSWER_LENGTH,
 } from '../../util/limits.ts'
+import { warn } from '../../util/say.ts'
 import type { Responder } from './responder.ts'
 
 /** Connections at once, at least, so that Weir can be reached at all. */
@@ -38,12 +39,20 @@ export interface Connections {
   ticks: number
 }
 
+/** Time between two lines about connections without a request. */
+const UNHEARD_LINE_MS = 60_000
+
 /** Each connection takes a descriptor; threads, segments, LMDB, DuckDB and the log need theirs. */
 export class Sockets {
   readonly max: number
   /** Open connections, including those that are being closed. */
   open = 0
   refused = 0
+  /** Connections that closed before the library had read a request of theirs. */
+  unheard = 0
+  /** Of them, those that no line has told yet. */
+  #untold = 0
+  #toldMs = Number.NEGATIVE_INFINITY
 
   constructor(max: number) {
     this.max = max
@@ -59,6 +68,21 @@ export class Sockets {
 
   leave(): void {
     this.open -= 1
+  }
+
+  /** @param mayWait true where its client may have waited for an answer, which nobody saw */
+  closedUnheard(mayWait: boolean): void {
+    this.unheard += 1
+    if (mayWait) this.#untold += 1
+  }
+
+  tick(nowMs: number): void {
+    if (this.#untold === 0 || nowMs - this.#toldMs < UNHEARD_LINE_MS) return
+    warn(
+      `connections that closed without a request which uWebSockets.js answers: ${this.#untold}. Their clients sent nothing or half a head, or a header with "_" or "." in its name, or more than 97 headers; for such a sender start with --http node (docs/http.md)`,
+    )
+    this.#toldMs = nowMs
+    this.#untold = 0
   }
 }
 

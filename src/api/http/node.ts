@@ -14,7 +14,6 @@ import {
   HTTP_CHECK_MS,
   HTTP_HEAD_BYTES_MAX,
   HTTP_HEAD_MS_MAX,
-  HTTP_IDLE_MS_MAX,
   HTTP_PIPELINED_MAX,
   HTTP_REQUEST_MS_MAX,
   HTTP_UNREAD_BODY_BYTES,
@@ -47,7 +46,7 @@ function listen(options: ListenOptions): Promise<Listening> {
     maxHeaderSize: HTTP_HEAD_BYTES_MAX,
     headersTimeout: HTTP_HEAD_MS_MAX,
     requestTimeout: HTTP_REQUEST_MS_MAX,
-    keepAliveTimeout: HTTP_IDLE_MS_MAX,
+    keepAliveTimeout: options.idleMsMax,
     connectionsCheckingInterval: HTTP_CHECK_MS,
     highWaterMark: HTTP_UNREAD_BODY_BYTES,
     insecureHTTPParser: false,
@@ -125,6 +124,8 @@ class Connection {
     // After a CONNECT nobody else handles its errors, and an unhandled one ends the process.
     socket.on('error', nothing)
     socket.on('close', () => {
+      // A head that node:http does not take was answered.
+      if (this.#current === undefined) options.connections.sockets.closedUnheard(false)
       this.#pipelined.length = 0
       this.#current?.connectionClosed()
     })

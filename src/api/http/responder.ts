@@ -32,6 +32,15 @@ export function headText(status: number, headers: Reply['headers'] = {}): string
 }
 
 /**
+ * The same for an answer after which the client may send another request. uWebSockets.js closes an
+ * idle connection after 8 to 12 s. A client that obeys closes it before, and sends no request into
+ * the close.
+ */
+export function keptHead(status: number, headers: Reply['headers']): string {
+  return `${headText(status, headers)}\r\nkeep-alive: timeout=5`
+}
+
+/**
  * True where an answer of this status declares the length of its body. A 204 has none, and that of
  * a 304 would be the length of the answer that the client knows (RFC 9110, 8.6).
  */

@@ -1,24 +1,27 @@
 /**
- * The slots of streams, and the streams that wait for one. A stream that waits takes the slot of
- * one whose client reads nothing: of its own application where that has its share, else of any.
+ * The slots of streams, and the streams that wait for one: those of the application with least
+ * slots first. A stream that waits takes the slot of one whose client reads nothing, of its own
+ * application or of one that has more.
  *
- *   W-9  At most STREAMS_WAITING_MAX streams wait, at most STREAM_WAIT_MS, then they get 503.
+ *   W-9  At most STREAMS_WAITING_MAX streams wait, in shares of applications, at most
+ *        STREAM_WAIT_MS; then they get 503.
  */
 import { monotonicMs } from '../../util/clock.ts'
+import { Shares } from '../../util/shares.ts'
 import type { Reply, StreamAnswer } from '../api-types.ts'
 import { problemReply, refuse } from '../problem.ts'
 import { type NoSlot, type SlotOwner, Slots } from '../slots.ts'
 import type { Responder } from './responder.ts'
 
-/** Streams at once. Each may hold a file in data/tmp, chunks and a pinned manifest. */
-export const STREAMS_MAX = 8
-/** Of one application: two slots are for others, and three stalled readers leave it two. */
-export const STREAMS_PER_APPLICATION_MAX = 5
+/**
+ * Streams at once, in shares of applications: 8, 4, 2 and 1 of four. Each may hold a file in
+ * data/tmp, some 4 MiB of chunks and a pinned manifest.
+ */
+export const STREAMS_MAX = 16
 /** Streams for routes of scope admin only, so that readers never keep a backup out. */
 export const STREAMS_ADMIN_MIN = 1
-/** Streams that wait for a slot; one more is 503. Each is one of CONTROL_REQUESTS_MAX. */
-const STREAMS_WAITING_MAX = 32
-const STREAMS_WAITING_PER_APPLICATION_MAX = 8
+/** Streams that wait for a slot; one more is 503. Each holds its connection and its parameters. */
+const STREAMS_WAITING_MAX = 256
 /** Exports to Parquet at once: files in data/tmp from their copy to the end of their download. */
 export const FILE_EXPORTS_MAX = 3
 const FILE_EXPORTS_PER_APPLICATION_MAX = 1
@@ -28,7 +31,7 @@ type Kind = 'stream' | 'file'
 const BUSY: Readonly<Record<Kind, Readonly<Record<NoSlot, Reply>>>> = {
   stream: {
     all: busy('too many streams are under way'),
-    own: busy(`this application has ${STREAMS_PER_APPLICATION_MAX} streams under way: read or close them`),
+    own: busy('this application has its share of the streams under way: read or close them'),
   },
   file: {
     all: busy(`${FILE_EXPORTS_MAX} exports to Parquet are under way`),
@@ -64,7 +67,6 @@ export class StreamSlots {
   /** Streams that have not begun, and ended ones whose sources are not closed, count too. */
   readonly #streams = new Slots({
     max: STREAMS_MAX,
-    perApplicationMax: STREAMS_PER_APPLICATION_MAX,
     adminMin: STREAMS_ADMIN_MIN,
   })
   /** Slots of streams that are files, which have a slot of a stream too. */
@@ -75,6 +77,7 @@ export class StreamSlots {
   })
   /** In the order in which they came. */
   readonly #waiting = new Set<Waiter>()
+  readonly #waitingShares = new Shares(STREAMS_WAITING_MAX)
 
   constructor(waitMs: number, closeIdle: CloseIdle) {
     this.#waitMs = waitMs
@@ -90,12 +93,10 @@ export class StreamSlots {
     const missing = this.#tryTake(answer)
     if (typeof missing === 'function') return Promise.resolve(missing)
     const { applicationId } = answer.owner
-    const own = [...this.#waiting].filter(one => one.answer.owner.applicationId === applicationId)
-    if (this.#waiting.size >= STREAMS_WAITING_MAX || own.length >= STREAMS_WAITING_PER_APPLICATION_MAX)
-      return Promise.resolve(BUSY[missing.kind][missing.why])
+    if (!this.#waitingShares.tryTake(applicationId)) return Promise.resolve(BUSY[missing.kind][missing.why])
     return new Promise(resolve => {
       const end = (result: Leave | Reply) => {
-        this.#waiting.delete(waiter)
+        if (this.#waiting.delete(waiter)) this.#waitingShares.give(applicationId)
         resolve(result)
       }
       const nowMs = monotonicMs()
@@ -112,7 +113,8 @@ export class StreamSlots {
 
   /** Gives slots to streams that wait, makes some free, and refuses those that waited long. */
   tick(nowMs: number): void {
-    for (const waiter of this.#waiting) {
+    const of = ({ answer }: Waiter) => this.#streams.of(answer.owner.applicationId)
+    for (const waiter of [...this.#waiting].sort((a, b) => of(a) - of(b))) {
       const missing = this.#tryTake(waiter.answer)
       if (typeof missing === 'function') waiter.end(missing)
       else if (waiter.untilMs <= nowMs) waiter.end(BUSY[missing.kind][missing.why])
@@ -121,10 +123,15 @@ export class StreamSlots {
   }
 
   #closeFor({ applicationId, isAdmin }: SlotOwner, { kind, why }: Missing, nowMs: number): boolean {
+    const slots = kind === 'file' ? this.#files : this.#streams
+    const own = slots.of(applicationId)
+    // Where others came later, one of its own slots would be theirs.
+    const isOwnEnough = why === 'own' && (kind === 'file' || own <= slots.free + 1)
     return this.#closeIdle(({ owner, isFile }) => {
       if (kind === 'file' && isFile !== true) return false
-      if (why === 'own') return !owner.isAdmin && owner.applicationId === applicationId
-      return isAdmin || !owner.isAdmin
+      if (isAdmin) return true
+      if (owner.isAdmin) return false
+      return owner.applicationId === applicationId ? isOwnEnough : slots.of(owner.applicationId) > own
     }, nowMs)
   }
 
@@ -139,6 +146,7 @@ export class StreamSlots {
     return () => {
       file()
       stream()
+      for (const waiter of this.#waiting) waiter.hasVictim = false // one may not be enough
       this.tick(monotonicMs())
     }
   }

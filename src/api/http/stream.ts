@@ -9,10 +9,10 @@
  *
  *   W-8  The end mark is sent only after the source ended by itself: no client takes a part for the
  *        whole.
- *   W-9  At most STREAMS_MAX streams run, at most STREAMS_PER_APPLICATION_MAX of one application.
- *        STREAMS_ADMIN_MIN slots are reserved for routes of scope admin. A stream takes its slot
- *        before it does any work, and waits for one (stream-slots.ts). A client that takes nothing
- *        for STREAM_STALL_MS is disconnected; after STREAM_IDLE_MS if another stream waits.
+ *   W-9  At most STREAMS_MAX streams run, in shares of applications. STREAMS_ADMIN_MIN slots are
+ *        reserved for routes of scope admin. A stream takes its slot before it does any work, and
+ *        waits for one (stream-slots.ts). A client that takes nothing for STREAM_STALL_MS is
+ *        disconnected; after STREAM_IDLE_MS if another stream waits.
  *        A stream buffers STREAM_AHEAD_BYTES and one chunk, and uWebSockets.js at most one piece.
  */
 

@@ -1,6 +1,6 @@
 /**
  * The seam between the front end and the HTTP library: uws.ts and node.ts implement it,
- * choose-transport.ts picks one. A request is a head and a Responder (../responder.ts), which reads
+ * choose-transport.ts picks one. A request is a head and a Responder (responder.ts), which reads
  * the body and sends the answer. Everything peculiar to a library stays in this folder.
  *
  * The framing of a body is checked here too. Both libraries accept requests that another reader
@@ -46,6 +46,8 @@ export interface ListenOptions {
   readonly onRequest: OnRequest
   /** Absent for plain HTTP. */
   readonly tls: Tls | undefined
+  /** Over node:http: time between two requests of a connection; then it closes. */
+  readonly idleMsMax: number
 }
 
 export interface Transport {

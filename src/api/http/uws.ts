@@ -3,13 +3,14 @@
 import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket } from 'uWebSockets.js'
 import { type AddressInfo, createServer } from 'node:net'
 import { assert } from '../../util/assert.ts'
+import { monotonicMs } from '../../util/clock.ts'
 import type { Refusal } from '../../util/errors.ts'
 import { CORK_BYTES, KiB, SMALL_ANSWER_LENGTH, STREAM_BACKED_BYTES } from '../../util/limits.ts'
 import { REQUEST_ID } from '../../util/request-id.ts'
 import type { Reply } from '../api-types.ts'
 import type { UwsModule } from './choose-transport.ts'
 import type { Connections } from './connections.ts'
-import { type DataHandler, hasLength, headText, nothing, Responder } from './responder.ts'
+import { type DataHandler, hasLength, headText, keptHead, nothing, Responder } from './responder.ts'
 import {
   CHUNKED,
   cannotListen,
@@ -44,6 +45,9 @@ type ListenWithOptions = (
   done: (socket: us_listen_socket | false) => void,
 ) => void
 
+/** Time after which a client without a request is one that waits. */
+const UNHEARD_MS_MIN = 1_000
+
 export function uwsTransport(uws: UwsModule): Transport {
   return { name: 'uws', listen: options => listen(uws, options) }
 }
@@ -57,8 +61,15 @@ function listen(uws: UwsModule, options: ListenOptions): Promise<Listening> {
     onRequest(head, responder)
   }
   const countSocket = (res: HttpResponse, change: number) => {
-    if (change < 0) connections.sockets.leave()
-    else if (!connections.sockets.enter()) res.close()
+    const { sockets } = connections
+    if (change < 0) sockets.leave()
+    else if (!sockets.enter()) res.close()
+    else {
+      const openedMs = monotonicMs()
+      // NOTE: the first request replaces this. The library tells nothing else of a head that it
+      // does not answer. A check that opens a connection and closes it at once waits for nothing.
+      res.onAborted(() => sockets.closedUnheard(monotonicMs() - openedMs >= UNHEARD_MS_MIN))
+    }
   }
   const makeApp = () => {
     const app =
@@ -248,7 +259,7 @@ export class UwsResponder extends Responder {
     const whole = this.connections.stopping || this.isHead || isEnded(reply.body)
     this.isClosed = whole
     this.#res.cork(() => {
-      this.#res.writeStatus(this.#withId(reply.head ?? headText(reply.status, reply.headers)))
+      this.#res.writeStatus(this.#head(reply.status, reply.headers, reply.head))
       if (whole) this.#end(reply)
       else this.#tryEnd(reply.body)
     })
@@ -257,6 +268,12 @@ export class UwsResponder extends Responder {
   /** @param head as headText() makes it */
   #withId(head: string): string {
     return this.requestId === '' ? head : `${head}\r\n${REQUEST_ID}: ${this.requestId}`
+  }
+
+  /** While the server stops, each answer is the last one of its connection. */
+  #head(status: number, headers: Reply['headers'], kept?: string): string {
+    const { stopping } = this.connections
+    return this.#withId(stopping ? headText(status, headers) : (kept ?? keptHead(status, headers)))
   }
 
   #isLast(reply: Reply): boolean {
@@ -294,7 +311,7 @@ export class UwsResponder extends Responder {
     assert(!this.isChunked, 'only GET and HEAD are answered with a stream, and have no body in chunks')
     this.resume()
     this.#res.cork(() => {
-      this.#res.writeStatus(this.#withId(headText(status, headers)))
+      this.#res.writeStatus(this.#head(status, headers))
       if (this.isHead) this.#res.endWithoutBody()
     })
     if (!this.isHead) {

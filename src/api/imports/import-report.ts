@@ -1,6 +1,7 @@
 /** The report of an import: what is durable, and which rows were refused. */
 import type { ImportProgress } from '../../catalog/documents/model.ts'
-import type { BadRow, Encoding, ImportFormat, RowBatch } from '../../parse/import/import-types.ts'
+import { type FieldComparison, NOTHING_COMPARED } from '../../parse/import/compare-fields.ts'
+import type { BadRow, Done, Encoding, ImportFormat, RowBatch } from '../../parse/import/import-types.ts'
 import { must } from '../../util/assert.ts'
 import type { Refusal } from '../../util/errors.ts'
 import type { Reply } from '../api-types.ts'
@@ -22,6 +23,7 @@ export class ImportReport {
   #rejected = 0
   readonly #rejectedBy = new Map<string, number>()
   readonly #refused: BadRow[] = []
+  #compared: FieldComparison = NOTHING_COMPARED
 
   constructor(options: ReportOptions) {
     this.#options = options
@@ -41,9 +43,10 @@ export class ImportReport {
   }
 
   /** All rows up to here are counted: those of a batch, or of the body. */
-  end({ rows, bytes }: { readonly rows: number; readonly bytes: number }): void {
+  end({ rows, bytes, compared }: Done): void {
     this.#rows = rows
     this.#bytes = bytes
+    this.#compared = compared ?? this.#compared
   }
 
   /** Rows that a resumed import may leave out: those of `skipRows` were stored before. */
@@ -71,6 +74,7 @@ export class ImportReport {
       rejectedBy: Object.fromEntries(this.#rejectedBy),
       refused: this.#refused,
       refusedOmitted: this.#rejected - this.#refused.length,
+      ...this.#compared,
     }
   }
 

@@ -5,6 +5,7 @@ import {
   IMPORT_FORMATS,
   type ImportFormat,
 } from '../../parse/import/import-types.ts'
+import { NAMED_BY, type Naming } from '../../parse/import/naming.ts'
 import type { Refusal } from '../../util/errors.ts'
 import { IMPORT_ERRORS_DEFAULT, IMPORT_ERRORS_MAX } from '../../util/limits.ts'
 import type { RequestHead } from '../http/transport.ts'
@@ -21,6 +22,9 @@ export interface ImportRequest {
   readonly errorsMax: number
   /** A text of the client, by which it finds the import again. */
   readonly label: string
+  readonly naming: Naming
+  /** The parameters of `naming`, as a client gives them; empty without any. */
+  readonly mapping: string
 }
 
 const MEDIA: Readonly<Record<string, ImportFormat>> = {
@@ -66,7 +70,7 @@ function formatOf(contentType: string): ImportFormat | undefined {
 }
 
 function parametersOf(query: string) {
-  const texts = readParameters(query, NAMES)
+  const texts = readParameters(query, NAMES, 'map')
   if (typeof texts === 'string') return badParameter(texts)
   const skipRows = countOf(texts.get('skipRows'), 0, Number.MAX_SAFE_INTEGER)
   if (skipRows === undefined) return badParameter('skipRows: it is a number of rows, such as 1000')
@@ -79,10 +83,42 @@ function parametersOf(query: string) {
   const format = IMPORT_FORMATS.find(one => one === text)
   if (text !== undefined && format === undefined)
     return badParameter(`format: it is one of ${IMPORT_FORMATS.join(', ')}`)
-  return { skipRows, errorsMax, label, format }
+  const naming = namingOf(texts, new URLSearchParams(query).getAll('map'))
+  if (typeof naming === 'string') return badParameter(naming)
+  return { skipRows, errorsMax, label, format, naming, mapping: mappingOf(naming) }
 }
 
-const NAMES: readonly string[] = ['format', 'skipRows', 'errorsMax', 'label']
+const NAMES: readonly string[] = ['format', 'skipRows', 'errorsMax', 'label', 'by', 'map', 'ignoreUnknown']
+
+/** The naming that parameters ask for, or what is wrong. @param maps `field=column` each */
+function namingOf(texts: ReadonlyMap<string, string>, maps: readonly string[]): Naming | string {
+  const text = texts.get('by')
+  const by = NAMED_BY.find(one => one === text)
+  if (text !== undefined && by === undefined) return `by: it is one of ${NAMED_BY.join(', ')}`
+  const ignore = texts.get('ignoreUnknown') ?? 'false'
+  if (!Object.hasOwn(FLAGS, ignore)) return 'ignoreUnknown: it is true or false'
+  const map = new Map<string, string>()
+  for (const pair of maps) {
+    // Names of columns hardly hold the sign; a header may.
+    const at = pair.lastIndexOf('=')
+    const field = pair.slice(0, Math.max(0, at))
+    if (at < 0) return `map: it is a field of the file, = and a column, such as Amount=amount`
+    if (map.has(field)) return `map: the field "${shown(field)}" is given more than once`
+    map.set(field, pair.slice(at + 1))
+  }
+  return { ...(by === undefined ? {} : { by }), map: [...map], ignoreUnknown: FLAGS[ignore] === true }
+}
+
+const FLAGS: Readonly<Record<string, boolean>> = { true: true, 1: true, false: false, 0: false }
+
+/** The parameters that give this naming again. */
+function mappingOf({ by, map, ignoreUnknown }: Naming): string {
+  const parameters = new URLSearchParams()
+  for (const [field, name] of map) parameters.append('map', `${field}=${name}`)
+  if (by !== undefined) parameters.append('by', by)
+  if (ignoreUnknown) parameters.append('ignoreUnknown', 'true')
+  return parameters.toString()
+}
 
 /** The number in `text`; undefined where it is none from 0 to `max`. */
 function countOf(text: string | undefined, absent: number, max: number): number | undefined {

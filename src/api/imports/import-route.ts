@@ -2,22 +2,25 @@
  * `POST /v1/pools/{id or name}/import`: many rows in one body of any size. The answer comes at the
  * end, and says which rows were refused and how many are durable.
  *
- *   W-9  At most IMPORTS_MAX imports run, at most IMPORTS_PER_APPLICATION_MAX of one application;
- *        IMPORTS_ADMIN_MIN slots are reserved for the scope admin. At most UPLOADS_BEGINNING_MAX
- *        callers are identified. One more is 503.
+ *   W-9  At most IMPORTS_MAX imports run, in shares of applications; IMPORTS_ADMIN_MIN slots are
+ *        reserved for the scope admin. At most IMPORTS_WAITING_MAX wait for a slot, in shares too,
+ *        at most WAIT_MS_MAX. At most UPLOADS_BEGINNING_MAX callers are identified. One more is
+ *        503.
  */
 import { rm } from 'node:fs/promises'
 import type { Identity } from '../../catalog/access/token.ts'
 import { beginImport } from '../../catalog/change/change-import.ts'
 import type { ImportJob, Job, Pool } from '../../catalog/documents/model.ts'
 import type { ImportCalls } from '../../parse/import/import-types.ts'
+import { unknownTarget } from '../../parse/import/naming.ts'
 import { must } from '../../util/assert.ts'
 import { type Refusal, Unavailable } from '../../util/errors.ts'
 import { IMPORTS_MAX, QUERY_NICE, UPLOADS_BEGINNING_MAX } from '../../util/limits.ts'
 import { importFile } from '../../util/paths.ts'
 import type { RequestIds } from '../../util/request-id.ts'
+import { Shares } from '../../util/shares.ts'
 import { startThread } from '../../util/thread-kit.ts'
-import type { ApiDeps, ControlRequest, Reply } from '../api-types.ts'
+import type { ApiDeps, ApiTimes, ControlRequest, Reply } from '../api-types.ts'
 import type { Connections } from '../http/connections.ts'
 import { answerEarly, type Responder } from '../http/responder.ts'
 import { declaredBytesOf, type RequestHead } from '../http/transport.ts'
@@ -25,25 +28,20 @@ import type { RateLimit } from '../ingest/admission.ts'
 import type { Ingest } from '../ingest/ingest.ts'
 import { unknownParameter } from '../parameters.ts'
 import { BAD_PATH, JSON_HEADERS, problemReply, refusalOfError, refuse, unknownPool } from '../problem.ts'
-import { Slots } from '../slots.ts'
+import { type NoSlot, Slots } from '../slots.ts'
 import { doneReply, failedReply, resumeText } from './import-report.ts'
 import { type ImportRequest, readImportRequest } from './import-request.ts'
 import { IMPORT_SCOPES, ImportRun, JournalEntry, type RunOptions } from './import-run.ts'
 import { UploadBody } from './upload-body.ts'
 
-/** Imports of one application without the scope admin: a slot is left for another one. */
-export const IMPORTS_PER_APPLICATION_MAX = 2
+/** Imports that wait for a slot. Each buffers UPLOAD_BUFFER_BYTES. */
+const IMPORTS_WAITING_MAX = 32
 /** Imports for callers with the scope admin only, so that slow senders never keep them out. */
 export const IMPORTS_ADMIN_MIN = 1
 const IMPORTS_LISTED_MAX = 100
 
 const BUSY = refuse(503, 'busy', 'too many imports are under way', { 'retry-after': '5' })
-const OWN_BUSY = refuse(
-  503,
-  'busy',
-  `this application has ${IMPORTS_PER_APPLICATION_MAX} imports under way`,
-  BUSY.headers,
-)
+const OWN_BUSY = refuse(503, 'busy', 'this application has its share of the imports under way', BUSY.headers)
 const STOPPING = refuse(503, 'stopping', 'the server is stopping; resume the import afterwards', {
   'retry-after': '5',
 })
@@ -72,23 +70,23 @@ export class Imports {
   readonly #ingest: Ingest
   readonly #rate: RateLimit
   readonly #connections: Connections
-  readonly #stallMs: number
+  readonly #times: ApiTimes
   readonly #bodies = new Set<UploadBody>()
   readonly #runs = new Set<ImportRun>()
   readonly #slots = new Slots({
     max: IMPORTS_MAX,
-    perApplicationMax: IMPORTS_PER_APPLICATION_MAX,
     adminMin: IMPORTS_ADMIN_MIN,
   })
+  readonly #waiting = new Shares(IMPORTS_WAITING_MAX)
   #beginning = 0
   #begun = 0
 
-  constructor(deps: ApiDeps, ingest: Ingest, rate: RateLimit, connections: Connections, stallMs: number) {
+  constructor(deps: ApiDeps, ingest: Ingest, rate: RateLimit, connections: Connections, times: ApiTimes) {
     this.#deps = deps
     this.#ingest = ingest
     this.#rate = rate
     this.#connections = connections
-    this.#stallMs = stallMs
+    this.#times = times
   }
 
   get length(): number {
@@ -103,7 +101,7 @@ export class Imports {
       return
     }
     this.#beginning += 1
-    const body = new UploadBody(responder, this.#stallMs)
+    const body = new UploadBody(responder, this.#times.uploadStallMs)
     this.#bodies.add(body)
     void this.#run(read, body, responder).finally(() => this.#bodies.delete(body))
   }
@@ -181,6 +179,9 @@ export class Imports {
     const pool = imports.catalog.read.pools.find(name)
     if (pool === undefined) return unknownPool(name)
     if (pool.builtIn !== undefined) return BUILT_IN
+    const target = unknownTarget(asked.naming, imports.catalog.read.currentSchema(pool).columns)
+    if (target !== undefined)
+      return refuse(400, 'bad_parameter', `map: the Data Pool has no column ${JSON.stringify(target)}`)
     const { refuse: refused } = health()
     if (refused !== undefined) return refuse(503, refused.code, refused.message)
     if (body.whyEnded !== undefined) return body.whyEnded
@@ -188,14 +189,10 @@ export class Imports {
   }
 
   async #import(head: Head, body: UploadBody, { asked, caller, pool }: Admitted): Promise<Reply> {
-    // The slot is taken before anything is awaited.
-    const leave = this.#slots.take({
-      applicationId: caller.applicationId,
-      isAdmin: caller.scopes.has('admin'),
-    })
-    if (typeof leave === 'string') return this.#refused(leave === 'own' ? OWN_BUSY : BUSY)
+    const leave = await this.#slot(caller, body)
+    if (typeof leave === 'string') return this.#refused(body.whyEnded ?? (leave === 'own' ? OWN_BUSY : BUSY))
     const { catalog, temporaryFolder } = this.#deps.imports
-    const { format, encoding, label, skipRows, errorsMax } = asked
+    const { format, encoding, label, skipRows, errorsMax, naming, mapping } = asked
     const { ids, declaredBytes } = head
     const bytes = declaredBytes < 0 ? null : declaredBytes
     const spoolFile = importFile(temporaryFolder, ++this.#begun)
@@ -211,13 +208,19 @@ export class Imports {
         caller,
         body,
         columns,
+        naming,
         schemaVersion,
       },
       webhookId: must(catalog.read.webhookIdOf(pool), 'the webhook of a pool'),
     })
     try {
-      const input = { format, encoding, label, skipRows, bytes }
-      const begun = await catalog.change(beginImport(pool.id, caller.applicationId, input, catalog.process))
+      const mapped = mapping === '' ? {} : { mapping }
+      const input = { format, encoding, label, skipRows, bytes, ...mapped }
+      const { applicationId } = caller
+      const begun = await catalog.change(
+        beginImport(pool.id, applicationId, input, catalog.process),
+        applicationId,
+      )
       if (begun === null) return problemReply(unknownPool(head.pool))
       if ('badRequest' in begun) return problemReply(refuse(503, 'busy', begun.badRequest, BUSY.headers))
       const entry = new JournalEntry(begun, this.#deps.imports, () => ({
@@ -239,6 +242,18 @@ export class Imports {
       await run.close()
       // The thread removes its file, unless it was ended.
       await rm(spoolFile, { force: true })
+    }
+  }
+
+  async #slot({ applicationId, scopes }: Identity, body: UploadBody): Promise<(() => void) | NoSlot> {
+    const owner = { applicationId, isAdmin: scopes.has('admin') }
+    const slot = this.#slots.take(owner)
+    if (typeof slot === 'function' || !this.#waiting.tryTake(applicationId)) return slot
+    body.onEnded = () => this.#slots.wake()
+    try {
+      return await this.#slots.takeWithin(owner, this.#times.waitMsMax, () => body.whyEnded !== undefined)
+    } finally {
+      this.#waiting.give(applicationId)
     }
   }
 

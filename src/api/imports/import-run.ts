@@ -129,8 +129,8 @@ export class ImportRun {
 
   async #batches(): Promise<void> {
     const { thread } = this.#deps
-    const { format, encoding, skipRows, errorsMax, columns, spoolFile } = this.#options
-    await thread.call('open', { format, encoding, skipRows, errorsMax, columns, spoolFile })
+    const { format, encoding, skipRows, errorsMax, columns, naming, spoolFile } = this.#options
+    await thread.call('open', { format, encoding, skipRows, errorsMax, columns, naming, spoolFile })
     let ahead = this.#next(undefined)
     for (;;) {
       const answer = await ahead

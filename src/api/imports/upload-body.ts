@@ -9,7 +9,7 @@
 import { monotonicMs } from '../../util/clock.ts'
 import type { Refusal } from '../../util/errors.ts'
 import { BODY_WAIT_ON_MS, MiB, UPLOAD_PIECE_BYTES } from '../../util/limits.ts'
-import type { Responder } from '../http/responder.ts'
+import { nothing, type Responder } from '../http/responder.ts'
 import { refuse } from '../problem.ts'
 
 /** Bytes of an upload that wait on the main thread; beyond it the socket is paused. */
@@ -46,7 +46,9 @@ export class UploadBody {
   #ended: UploadEnded | undefined
   #lastByteMs = monotonicMs()
   #waitOnAtMs = 0
-  #changed: () => void = () => {}
+  #changed: () => void = nothing
+  /** Called when it ends early. */
+  onEnded: () => void = nothing
 
   /** Called in the turn of the request's head: a library drops a body that nobody reads. */
   constructor(responder: Responder, stallMs: number) {
@@ -83,6 +85,7 @@ export class UploadBody {
     this.#ended ??= new UploadEnded(why)
     this.#pieces.length = 0
     this.#changed()
+    this.onEnded()
   }
 
   /** Refuses a client that stalls. Restarts the library's own timer for one that is slow. */

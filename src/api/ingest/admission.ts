@@ -40,6 +40,11 @@ export interface Admission {
   readonly cors: boolean
   /** Content-Length; CHUNKED for a body in chunks. */
   readonly declaredBytes: number
+  /**
+   * The received-at of a request of a replay, which reserved it. Its events counted against the
+   * rate limit when they came.
+   */
+  readonly reservedUs?: number
   /** The request is refused already. Its body is read, so that its text can be kept. */
   readonly refused?: RefusedHead
 }

@@ -70,7 +70,8 @@ export class Bodies {
     }
     if (last) {
       request.complete = true
-      request.receivedAtUs = request.admission.target.received.next()
+      const { target, reservedUs } = request.admission
+      request.receivedAtUs = reservedUs ?? target.received.next()
       this.#receiving.delete(request)
     }
     if (request.state === 'new') this.#begin(request, chunk)

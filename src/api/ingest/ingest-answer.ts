@@ -21,7 +21,7 @@ import { assert, must } from '../../util/assert.ts'
 import type { EventError, Refusal } from '../../util/errors.ts'
 import { EVENTS_MAX } from '../../util/limits.ts'
 import type { Reply } from '../api-types.ts'
-import { headText } from '../http/responder.ts'
+import { keptHead } from '../http/responder.ts'
 import { problemReply, refuse, rejectedHeaders } from '../problem.ts'
 import type { Admission } from './admission.ts'
 import { handshakeReply } from './handshakes.ts'
@@ -88,7 +88,7 @@ function success(events: number, minimal: boolean): Reply {
   if (reply === undefined) {
     const body = Buffer.from(minimal ? '[]' : partialBody(events, []))
     const headers = headersOf(events, 0, minimal)
-    reply = { status: 200, headers, body, head: headText(200, headers) }
+    reply = { status: 200, headers, body, head: keptHead(200, headers) }
     cache[events] = reply
   }
   return reply

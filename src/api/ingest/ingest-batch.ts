@@ -95,10 +95,13 @@ export function weigh(request: IngestRequest): void {
   const { schema } = target.pool
   const contextBytes = contextBytesOf(request.admission)
   const documentBytes = documentBytesMax(request.bytes, received)
-  request.bytesMax = contextBytes + documentBytes
   // Each event gets the values of the context, and takes at least three bytes: `{},`.
   const events = Math.min(EVENTS_MAX, Math.floor(documentBytes / 3) + 1)
-  request.parsedBytesMax = batchBytesMax(schema.cost, documentBytes + events * contextBytes, events)
+  const repeatsEnvelope = target.sender?.repeatsEnvelope === true && received !== undefined
+  const envelopeBytes = repeatsEnvelope ? Math.min(BODY_BYTES_MAX, events * documentBytes) : 0
+  request.bytesMax = contextBytes + Math.min(BODY_BYTES_MAX, documentBytes + envelopeBytes)
+  const repeatedBytes = events * contextBytes + envelopeBytes
+  request.parsedBytesMax = batchBytesMax(schema.cost, documentBytes + repeatedBytes, events)
   request.weighedBy = schema
 }
 
@@ -108,17 +111,22 @@ function documentBytesMax(bytes: number, received: Received | undefined): number
   const { encoding, format } = received
   // A form grows at most sixfold: `%01` and a raw control character become `\u0001`.
   const ratio = (encoding === 'identity' ? 1 : DECODED_RATIO_MAX[encoding]) * (format === 'FORM' ? 6 : 1)
-  return Math.min(BODY_BYTES_MAX, bytes * ratio + FORM_FRAME_BYTES)
+  return Math.min(BODY_BYTES_MAX, bytes * ratio + FRAME_BYTES)
 }
 
-/** `{"":""}` around the one name or value of a form, and the brackets around NDJSON. */
-const FORM_FRAME_BYTES = 8
+/**
+ * `{"":""}` around the one name or value of a form, `{"data":}` around the data of a CloudEvent,
+ * and the brackets around NDJSON.
+ */
+const FRAME_BYTES = 9
 
 /** Sets the bounds of a ready body again after its pool's schema was replaced. */
 function weighAgain(slab: Slab<IngestRequest>, request: IngestRequest): void {
   if (request.weighedBy === request.admission.target.pool.schema) return
+  slab.readyBytes -= request.bytesMax
   slab.readyParsedBytes -= request.parsedBytesMax
   weigh(request)
+  slab.readyBytes += request.bytesMax
   slab.readyParsedBytes += request.parsedBytesMax
 }
 
@@ -198,7 +206,7 @@ function completed(received: Received): Received {
 }
 
 function writeRow(table: Float64Array, at: number, request: IngestRequest): void {
-  const { allOrNothing, received } = request.admission
+  const { allOrNothing, received, reservedUs } = request.admission
   table[at + REQUEST.offset] = request.offset
   table[at + REQUEST.bytes] = request.bytes
   table[at + REQUEST.flags] =
@@ -206,7 +214,8 @@ function writeRow(table: Float64Array, at: number, request: IngestRequest): void
     (received === undefined ? 0 : FLAG.received) |
     // Whoever gives a batch hears of its refused rows, and a replay keeps what it has.
     (request.sink === undefined ? FLAG.keeps : 0) |
-    (eventClockOf(request) === undefined ? 0 : FLAG.rises)
+    (eventClockOf(request) === undefined ? 0 : FLAG.rises) |
+    (reservedUs === undefined ? 0 : FLAG.reserved)
   table[at + REQUEST.receivedAtUs] = request.receivedAtUs
   table[at + REQUEST.contextBytes] = contextBytesOf(request.admission)
   table[at + REQUEST.bits] = -1

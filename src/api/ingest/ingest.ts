@@ -157,7 +157,7 @@ export class Ingest {
   #keepRefused({ target, context, refused }: Admission): void {
     const { refusal, contentType } = must(refused, 'the refusal of a request')
     this.rejected.keepRequest(target, {
-      ...{ receivedAtUs: target.received.unique(), index: null, code: refusal.code, column: null },
+      ...{ request: 0, index: null, code: refusal.code, column: null },
       ...{ message: refusal.message, contentType, text: undefined, context: context ?? NO_CONTEXT },
     })
   }
@@ -188,7 +188,7 @@ export class Ingest {
 
   /** Takes a batch of an import, which is copied at once. Without room it gets `busy`. */
   submit(target: IngestTarget, body: Uint8Array, sink: BatchSink): void {
-    const readsRequest = target.sender !== undefined && target.sender.columns.length > 0
+    const readsRequest = target.sender?.readsRequest === true
     this.post({ target, ...BATCH, ...(readsRequest ? { context: IN_PROPERTIES } : {}) }, body, sink)
   }
 
@@ -404,14 +404,16 @@ export class Ingest {
   }
 
   #send(request: IngestRequest, given: Answer): void {
-    const { target, refused } = request.admission
+    const { target, refused, reservedUs } = request.admission
     // Whatever became of its body, a request that its head refused has one answer.
     const answer = refused === undefined ? given : answerRefusal(refused.refusal)
-    if (request.sink?.isOwn === true) {
+    // Refused events of a replay were counted when they came.
+    const isAgain = reservedUs !== undefined
+    if (request.sink !== undefined && (request.sink.isOwn || (isAgain && answer.refusal !== undefined))) {
       request.sink.answered(answer)
       return
     }
-    this.#rate.pay(target.poolNumber, answer.accepted + answer.rejected)
+    if (!isAgain) this.#rate.pay(target.poolNumber, answer.accepted + answer.rejected)
     this.#deps.meter.bodyBytes(request.bytes)
     this.#deps.meter.events(target.poolId, answer.accepted, answer.rejectedBy)
     // A refusal of the head was counted when the head came.

@@ -97,8 +97,11 @@ export class RejectedEvents {
   /** The permission for a group of a parse task; undefined where nothing is kept. */
   grant(target: IngestTarget): RejectedGrant | undefined {
     const { rejects, poolNumber: pool } = target
-    if (rejects === undefined) return undefined
-    return { properties: rejects, pool, bytesMax: this.room(target) }
+    // The rows get a later value of this clock, and a start raises it above all rows: so no other
+    // start has the value, whatever the wall clock says.
+    const atUs = rejects === undefined ? undefined : this.#deps.target()?.received.next()
+    if (rejects === undefined || atUs === undefined) return undefined
+    return { properties: rejects, pool, atUs, bytesMax: this.room(target) }
   }
 
   /** Takes the rows of a group over, and posts them soon. Other groups may have used the room. */

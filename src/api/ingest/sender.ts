@@ -10,7 +10,7 @@
 import { presetNamed } from '../../catalog/presets.ts'
 import { type HandshakeKind, handshakesOf } from '../../format/handshake.ts'
 import { type RequestPart, requestPart } from '../../format/json-property.ts'
-import type { PoolSchema, RequestKind } from '../../format/schema.ts'
+import { keyIsOfRequest, type PoolSchema, type RequestKind } from '../../format/schema.ts'
 import { type Accept, REPEATED_HEADER, type SenderSettings, type SignedHead } from '../../format/sender.ts'
 import type { BodyFormat } from '../../parse/sender/body-format.ts'
 import { BODY_HANDSHAKES, handshakeHeaders } from '../../parse/sender/body-handshake.ts'
@@ -38,7 +38,12 @@ export interface Sender extends HandshakeSettings {
   readonly bodyHandshakes: readonly HandshakeKind[]
   /** Columns that read the request. */
   readonly columns: readonly { readonly jsonProperty: string; readonly part: RequestPart }[]
+  /** The parse worker takes the events out of a body, or sees that there is one (events-in.ts). */
   readonly wrapsEvents: boolean
+  /** Each event may repeat parts of the body around it. */
+  readonly repeatsEnvelope: boolean
+  /** Columns read the head of the request or its body around the events. */
+  readonly readsRequest: boolean
   /** Lower-case names of the headers that columns, signatures and handshakes of bodies read. */
   readonly headers: ReadonlySet<string>
   readonly signatureHeaders: readonly string[]
@@ -53,9 +58,10 @@ type SenderFacts = Pick<Sender, 'secretUntilMs' | 'url'>
 /** The sender of a source; undefined where its settings and its columns ask for nothing. */
 export function senderOf(
   settings: SenderSettings | null,
-  { columns, eventsPath }: Pick<PoolSchema, 'columns' | 'eventsPath'>,
+  schema: Pick<PoolSchema, 'columns' | 'key' | 'eventsPath' | 'keepEnvelope'>,
   facts: SenderFacts,
 ): Sender | undefined {
+  const { columns, eventsPath, keepEnvelope } = schema
   const read = columns.filter(({ from }) => from === 'request')
   if (settings === null && read.length === 0 && eventsPath === undefined) return undefined
   const { accept = [], signature = null, preset = null, verifyToken = null } = settings ?? {}
@@ -73,7 +79,9 @@ export function senderOf(
     bodyHandshakes,
     verifyToken,
     columns: parts,
-    wrapsEvents: eventsPath !== undefined,
+    wrapsEvents: eventsPath !== undefined || keyIsOfRequest(schema),
+    repeatsEnvelope: keepEnvelope === true || columns.some(({ from }) => from === 'body'),
+    readsRequest: columns.some(({ from }) => from !== undefined),
     headers: new Set([...ofColumns, ...ofSignature, ...ofHandshakes]),
     signatureHeaders: ofSignature,
     handshakeHeaders: ofHandshakes,

@@ -90,6 +90,8 @@ const REPORT = {
   rejectedBy: { type: 'object', additionalProperties: count },
   refused: list(schema('RefusedRow')),
   refusedOmitted: count,
+  unknownFields: list(object({ field: text, column: orNull(text) })),
+  unfilledColumns: list(text),
 }
 
 const COLUMN = {
@@ -111,6 +113,7 @@ const SUMMARY = {
 const IN_BUCKET = {
   id: text,
   sent: count,
+  wrong: object({ mended: count, lost: count }),
   removed: object({ backups: count, objects: count, bytes: count }),
   notRemoved: text,
 }
@@ -146,20 +149,23 @@ const SCHEMAS: Readonly<Record<string, Json>> = {
   ImportReport: object(REPORT),
   ImportProblem: object(PROBLEM, REPORT),
   RefusedRow: object({ row: count, line: count, code: text, column: orNull(text), message: text }),
-  ImportJob: object({
-    id: text,
-    status: oneOf(JOB_STATUSES),
-    progress: { type: 'number', minimum: 0, maximum: 1 },
-    error: orNull(text),
-    createdAt: time,
-    modifiedAt: time,
-    format: oneOf(IMPORT_FORMATS),
-    encoding: oneOf(ENCODINGS),
-    label: text,
-    skipRows: count,
-    bytes: orNull(count),
-    ...PROGRESS,
-  }),
+  ImportJob: object(
+    {
+      id: text,
+      status: oneOf(JOB_STATUSES),
+      progress: { type: 'number', minimum: 0, maximum: 1 },
+      error: orNull(text),
+      createdAt: time,
+      modifiedAt: time,
+      format: oneOf(IMPORT_FORMATS),
+      encoding: oneOf(ENCODINGS),
+      label: text,
+      skipRows: count,
+      bytes: orNull(count),
+      ...PROGRESS,
+    },
+    { mapping: text },
+  ),
   Application: object(
     {
       id: text,
@@ -194,6 +200,7 @@ const SCHEMAS: Readonly<Record<string, Json>> = {
       secretCount: count,
       accept: list(oneOf(ACCEPTS)),
       eventsPath: orNull(text),
+      keepEnvelope: flag,
       columns: list({ ...object(COLUMN), additionalProperties: true }),
       key: texts,
       secrets: texts,

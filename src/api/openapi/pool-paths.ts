@@ -1,10 +1,23 @@
 /** The paths of the OpenAPI document by which the rows of pools are asked for and moved. */
 import { IMPORT_FORMATS } from '../../parse/import/import-types.ts'
+import { NAMED_BY } from '../../parse/import/naming.ts'
 import { IMPORT_ERRORS_DEFAULT, IMPORT_ERRORS_MAX } from '../../util/limits.ts'
 import { QUERY_INPUTS } from '../query-route.ts'
 import { problem, REFUSALS } from './components.ts'
 import { answer, json, needs, operation, preflight, type Refused } from './operation.ts'
-import { anyObject, binary, count, type Json, list, object, oneOf, ref, schema, text } from './schema.ts'
+import {
+  anyObject,
+  binary,
+  count,
+  flag,
+  type Json,
+  list,
+  object,
+  oneOf,
+  ref,
+  schema,
+  text,
+} from './schema.ts'
 
 const POOL = ref('parameters', 'Pool')
 const NDJSON = 'application/x-ndjson'
@@ -39,6 +52,13 @@ const IMPORT_PARAMETERS = [
     maximum: IMPORT_ERRORS_MAX,
   }),
   chosen('label', 'A text by which the client finds the import again.', { ...text, maxLength: 256 }),
+  chosen(
+    'by',
+    'What the fields of the file name. Without it, in NDJSON properties, and in CSV and Parquet both.',
+    oneOf(NAMED_BY),
+  ),
+  chosen('map', '`field=column`: a field of the file, and the column that it fills.', list(text)),
+  chosen('ignoreUnknown', 'Takes a header that is near the name of a column which nothing fills.', flag),
   ref('parameters', 'Encoding'),
 ]
 /** Of an import that began: the problem has the members of the report. */

@@ -179,6 +179,7 @@ const ACTION_ON_SOURCES = object(
     preset: text,
     verifyToken: text,
     eventsPath: text,
+    keepEnvelope: flag,
     columns: list(schema('ColumnInput')),
     timestamp: text,
     uniqueId: text,

@@ -6,6 +6,9 @@
  * key. A token never gives more scopes than its application has now, and none once the application
  * is deleted. It is bound to the application's secret: when the secret changes, the tokens for the
  * old one end at once.
+ *
+ * A token that was verified is remembered while its key and its application are the same: clients
+ * send one for an hour, and a check takes 0.2 ms of the main thread.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { JWTHeaderParameters, JWTPayload } from 'jose'
@@ -15,7 +18,7 @@ import { must } from '../../util/assert.ts'
 import { readBearer, secretDigest } from '../../util/authorization.ts'
 import { wallMs } from '../../util/clock.ts'
 import { AccessEnded, type Refusal } from '../../util/errors.ts'
-import { TOKEN_CLOCK_STEP_SECONDS, TOKEN_SECONDS } from '../../util/limits.ts'
+import { TOKEN_CLOCK_STEP_SECONDS, TOKEN_SECONDS, TOKENS_REMEMBERED_MAX } from '../../util/limits.ts'
 import type { Application, Scope, SigningKey } from '../documents/model.ts'
 import { acceptedKeys } from '../documents/signing-keys.ts'
 import { GuessThrottle } from './guess-throttle.ts'
@@ -73,9 +76,10 @@ const ALGORITHM = 'HS256'
 
 export function createTokens(deps: TokenDeps): Tokens {
   const throttle = new GuessThrottle(deps.monotonicMs)
+  const verified: VerifiedTokens = { tokens: new Map(), checks: new Map() }
   return {
     token: request => issue(deps, throttle, request),
-    verify: (authorization, address) => verify(deps, throttle, { authorization, address }),
+    verify: (authorization, address) => verify(deps, throttle, verified, { authorization, address }),
     identity(applicationId) {
       const application = deps.application(applicationId)
       return application && ownIdentity(deps, application)
@@ -110,8 +114,8 @@ async function sign(
   policyValues: PolicyValues | undefined,
   validSeconds = TOKEN_SECONDS,
 ): Promise<string> {
-  const { kid, secret } = must(deps.signingKeys()[0], 'a signing key')
-  const key = Buffer.from(secret, 'base64url')
+  const newest = must(deps.signingKeys()[0], 'a signing key')
+  const key = bytesOf(newest)
   const claims: TokenClaims = {
     scope,
     secret: secretMark(key, application),
@@ -119,7 +123,7 @@ async function sign(
   }
   const seconds = Math.floor((deps.nowMs ?? wallMs)() / 1000)
   return await new SignJWT({ ...claims })
-    .setProtectedHeader({ alg: ALGORITHM, typ: 'JWT', kid })
+    .setProtectedHeader({ alg: ALGORITHM, typ: 'JWT', kid: newest.kid })
     .setIssuer(ISSUER)
     .setSubject(application.id)
     .setIssuedAt(seconds)
@@ -130,6 +134,7 @@ async function sign(
 async function verify(
   deps: TokenDeps,
   throttle: GuessThrottle,
+  verified: VerifiedTokens,
   { authorization, address }: Pick<TokenRequest, 'authorization' | 'address'>,
 ): Promise<Identity | Refusal> {
   if (authorization === undefined || authorization === '')
@@ -151,20 +156,68 @@ async function verify(
   const token = readBearer(authorization)
   if (token === undefined)
     return unauthorized('token_missing', 'The Authorization header holds no Bearer token.')
-  return verifyBearer(deps, token)
+  const { tokens } = verified
+  const known = tokens.get(token)
+  const current =
+    known !== undefined && isCurrent(deps, known) ? known : await verifyOnce(deps, verified, token)
+  tokens.delete(token)
+  if ('status' in current) return current
+  tokens.set(token, current)
+  if (tokens.size > TOKENS_REMEMBERED_MAX) tokens.delete(must(tokens.keys().next().value, 'the oldest'))
+  return current.identity
 }
 
-async function verifyBearer(deps: TokenDeps, token: string): Promise<Identity | Refusal> {
+/** Requests that come together with a token share a check: a dashboard sends many at once. */
+async function verifyOnce(
+  deps: TokenDeps,
+  { checks }: VerifiedTokens,
+  token: string,
+): Promise<VerifiedToken | Refusal> {
+  const begun = checks.get(token)
+  const check = begun ?? verifyBearer(deps, token).finally(() => checks.delete(token))
+  checks.set(token, check)
+  const checked = await check
+  // The keys may have changed between the begin of the check and this request.
+  const isStale = begun !== undefined && !('status' in checked) && !isCurrent(deps, checked)
+  return isStale ? await verifyBearer(deps, token) : checked
+}
+
+interface VerifiedToken {
+  readonly identity: Identity
+  readonly application: Application
+  readonly key: SigningKey
+  readonly issuedAt: number
+  readonly expiresAt: number
+}
+
+/** By the token's text. */
+interface VerifiedTokens {
+  /** The least recently used is the first. */
+  readonly tokens: Map<string, VerifiedToken>
+  /** Those that are under way, of requests that wait for them. */
+  readonly checks: Map<string, Promise<VerifiedToken | Refusal>>
+}
+
+/** True where another check of a token would end as the one before. */
+function isCurrent(deps: TokenDeps, { application, key, issuedAt, expiresAt }: VerifiedToken): boolean {
   const nowMs = (deps.nowMs ?? wallMs)()
-  let key = NO_KEY
-  let signedBy: string | undefined
+  return (
+    Math.floor(nowMs / 1000) < expiresAt &&
+    !isFromLater(issuedAt, nowMs) &&
+    // A change puts another object in its place.
+    deps.application(application.id) === application &&
+    acceptedKeys(deps.signingKeys(), nowMs).includes(key)
+  )
+}
+
+async function verifyBearer(deps: TokenDeps, token: string): Promise<VerifiedToken | Refusal> {
+  const nowMs = (deps.nowMs ?? wallMs)()
+  let signedBy: SigningKey | undefined
   /** jose asks for the key of a token's head, which nothing has proved yet. */
   const findKey = ({ kid = '' }: JWTHeaderParameters): Uint8Array => {
-    const found = acceptedKeys(deps.signingKeys(), nowMs).find(one => one.kid === kid)
-    if (found === undefined) throw new Error('the key is unknown')
-    key = Buffer.from(found.secret, 'base64url')
-    signedBy = found.kid
-    return key
+    signedBy = acceptedKeys(deps.signingKeys(), nowMs).find(one => one.kid === kid)
+    if (signedBy === undefined) throw new Error('the key is unknown')
+    return bytesOf(signedBy)
   }
   let claims: JWTPayload & Partial<TokenClaims>
   try {
@@ -179,21 +232,35 @@ async function verifyBearer(deps: TokenDeps, token: string): Promise<Identity | 
     // jose throws for every mistake of a client: form, signature, age.
     return INVALID_TOKEN
   }
-  // A token of a moment when the clock was ahead would be valid for too long.
-  if ((claims.iat ?? Number.POSITIVE_INFINITY) > nowMs / 1000 + TOKEN_CLOCK_STEP_SECONDS)
-    return unauthorized('token_invalid', 'The token is from a later time than now.')
+  const key = must(signedBy, 'the key of a token that jose has verified')
+  const { iat: issuedAt = Number.POSITIVE_INFINITY, exp: expiresAt = 0 } = claims
+  if (isFromLater(issuedAt, nowMs))
+    return unauthorized(
+      'token_invalid',
+      'The token is from a later time than now: the clock was set back, or those of two nodes are apart.',
+    )
   const application = claims.sub === undefined ? undefined : deps.application(claims.sub)
   if (application === undefined || typeof claims.scope !== 'string')
     return unauthorized('token_invalid', 'The token’s application does not exist.')
-  if (claims.secret !== secretMark(key, application))
+  if (claims.secret !== secretMark(bytesOf(key), application))
     return unauthorized('token_invalid', 'The application’s secret was changed after the token was given.')
   const granted = claims.scope.split(' ')
   const values = claims.policy_values
   const scopes = new Set(application.scopes.filter(scope => granted.includes(scope)))
-  return {
-    ...identityOf(deps, { application, scopes, refusal: INVALID_TOKEN, kid: signedBy }),
+  const identity = {
+    ...identityOf(deps, { application, scopes, refusal: INVALID_TOKEN, kid: key.kid }),
     ...(values === undefined ? {} : { policyValues: policyValuesOfClaim(values) }),
   }
+  return { identity, application, key, issuedAt, expiresAt }
+}
+
+/** A token of a moment when the clock was ahead would be valid for too long. */
+function isFromLater(issuedAt: number, nowMs: number): boolean {
+  return issuedAt > nowMs / 1000 + TOKEN_CLOCK_STEP_SECONDS
+}
+
+function bytesOf({ secret }: SigningKey): Uint8Array {
+  return Buffer.from(secret, 'base64url')
 }
 
 function ownIdentity(deps: TokenDeps, application: Application): Identity {
@@ -237,7 +304,6 @@ interface TokenClaims {
 }
 
 const CLAIMS = ['sub', 'iat', 'exp', 'scope', 'secret']
-const NO_KEY = new Uint8Array(0)
 
 /** Tells secrets apart and reveals nothing of them: whoever holds a token can read it. */
 function secretMark(key: Uint8Array, { secret }: Application): string {

@@ -32,7 +32,7 @@ export function createAddColumnJob(input: NewAddColumnJob, by: string): Decide<A
       jsonProperty: input.jsonProperty ?? null,
       ...(input.coerce === true ? { coerce: input.coerce } : {}),
     }
-    const unfinished = unfinishedJobs(memory)
+    const unfinished = unfinishedJobs(memory, by)
     if ('badRequest' in unfinished) return unfinished
     const awaited = unfinished
       .filter(job => isAddition(job) && job.poolId === pool.id && job.status === 'CREATED')
@@ -123,7 +123,7 @@ function additionProblem(
     if (input.columnType === 'CLICKHOUSE')
       return `The column "${input.columnName}" has the type CLICKHOUSE, which a webhook's column cannot have.`
   }
-  return columnsProblem([columnOf(pool, input)], [...pool.columns, ...awaited])
+  return columnsProblem([columnOf(pool, input)], [...pool.columns, ...awaited], pool.eventsPath)
 }
 
 function isAddition(job: Job): job is AddColumnJob {

@@ -28,7 +28,7 @@ export function beginImport(
 ): Decide<ImportJob | null> {
   return (memory, nowMs) => {
     if (memory.pools.get(poolId) === undefined) return unchanged(null)
-    const unfinished = unfinishedJobs(memory)
+    const unfinished = unfinishedJobs(memory, by)
     if ('badRequest' in unfinished) return unfinished
     const common = newJob(poolId, by, nowMs)
     const done = { ...NOTHING, durableRows: input.skipRows }

@@ -3,13 +3,14 @@
  *
  *   CREATED → IN_PROGRESS → SUCCEEDED, or FAILED from either of the first two
  *
- * change-add-column.ts, change-replay.ts and change-rewrite.ts make and start jobs. Each function
- * may be run again after a crash: a step that a job has taken already changes nothing.
+ * change-add-column.ts, change-import.ts, change-replay.ts and change-rewrite.ts make and start
+ * jobs. Each function may be run again after a crash: a step that was taken changes nothing.
  */
 
 import { must } from '../../util/assert.ts'
 import { newId } from '../../util/ids.ts'
 import { JOBS_ENDED_MAX, JOBS_UNFINISHED_MAX } from '../../util/limits.ts'
+import { mayTake } from '../../util/shares.ts'
 import type { BadRequest } from '../documents/catalog-types.ts'
 import { keys, type Memory } from '../documents/memory.ts'
 import { type Job, type JobCommon, type JobStatus, newAuthorship } from '../documents/model.ts'
@@ -26,12 +27,16 @@ export function isUnfinished({ status }: { readonly status: JobStatus }): boolea
   return status === 'CREATED' || status === 'IN_PROGRESS'
 }
 
-/** The jobs that have not ended, oldest first; BadRequest where no further one may be created. */
-export function unfinishedJobs(memory: Memory): readonly Job[] | BadRequest {
+/**
+ * The jobs that have not ended, oldest first; BadRequest where `by` may create no further one: its
+ * share of them is used up.
+ */
+export function unfinishedJobs(memory: Memory, by: string): readonly Job[] | BadRequest {
   const unfinished = memory.jobs.all().filter(isUnfinished)
-  if (unfinished.length < JOBS_UNFINISHED_MAX) return unfinished
+  const own = unfinished.filter(({ createdBy }) => createdBy === by).length
+  if (mayTake(own, JOBS_UNFINISHED_MAX - unfinished.length)) return unfinished
   return {
-    badRequest: `${unfinished.length} jobs are not finished, which is the limit: try again when some have ended.`,
+    badRequest: `${own} jobs of the application are not finished, and ${unfinished.length} of all: try again when some have ended.`,
   }
 }
 

@@ -3,7 +3,7 @@
  * it goes on after a kill and counts nothing twice.
  */
 import { assert } from '../../util/assert.ts'
-import type { Job, ReplayInput, ReplayJob, ReplayProgress } from '../documents/model.ts'
+import type { Job, Pool, ReplayInput, ReplayJob, ReplayPosting, ReplayProgress } from '../documents/model.ts'
 import { type Decide, unchanged } from './change.ts'
 import { created, DELETED, failed, newJob, stored, theJob, unfinishedJobs } from './change-job.ts'
 
@@ -27,7 +27,9 @@ export function createReplayJob(
     if (pool === undefined) return unchanged(null)
     if (pool.builtIn !== undefined)
       return { badRequest: 'The Data Pool of rejected events has no rejected events of its own.' }
-    const unfinished = unfinishedJobs(memory)
+    const from = memory.pools.find(input.rejectedBy) ?? pool
+    if (envelopeOf(from) !== envelopeOf(pool)) return { badRequest: OTHER_ENVELOPE }
+    const unfinished = unfinishedJobs(memory, by)
     if ('badRequest' in unfinished) return unfinished
     const job: ReplayJob = {
       ...newJob(pool.id, by, nowMs),
@@ -41,6 +43,14 @@ export function createReplayJob(
   }
 }
 
+/** Its rejected events have the body around them at this path; undefined where they have none. */
+function envelopeOf({ keepEnvelope, eventsPath }: Pool): string | undefined {
+  return keepEnvelope === true ? eventsPath : undefined
+}
+
+const OTHER_ENVELOPE =
+  'The rejected events have a body around them that this Data Pool does not read, or lack the one that it reads: its columns would be null. Replay them into a Data Pool with the same eventsPath and keepEnvelope.'
+
 /** @param lastId the last rejected event that the job looks at; "" where there is none */
 export function startReplay(jobId: string, lastId: string, total: number): Decide<ReplayJob> {
   return (memory, nowMs) => {
@@ -53,14 +63,19 @@ export function startReplay(jobId: string, lastId: string, total: number): Decid
   }
 }
 
-/** Writes how far the job is. The result may be cancelled. */
-export function progressReplay(jobId: string, done: ReplayProgress): Decide<ReplayJob> {
+/** Writes how far the job is, and what it posts now. The result may be cancelled. */
+export function progressReplay(
+  jobId: string,
+  done: ReplayProgress,
+  posting?: ReplayPosting,
+): Decide<ReplayJob> {
   return (memory, nowMs) => {
-    const job = replayJob(theJob(memory, jobId))
+    const { posting: _, ...job } = replayJob(theJob(memory, jobId))
     if (job.status !== 'IN_PROGRESS') return unchanged(job)
     const seen = done.accepted + done.refused + done.truncated
     const progress = Math.min(0.99, seen / Math.max(done.total, 1))
-    return stored({ ...job, done, progress, modifiedAt: new Date(nowMs).toISOString() })
+    const modifiedAt = new Date(nowMs).toISOString()
+    return stored({ ...job, done, ...(posting && { posting }), progress, modifiedAt })
   }
 }
 

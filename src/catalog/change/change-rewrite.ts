@@ -40,7 +40,7 @@ export function createRewriteJob(
   return (memory, nowMs) => {
     const pool = memory.pools.find(dataPool)
     if (pool === undefined) return unchanged(null)
-    const unfinished = unfinishedJobs(memory)
+    const unfinished = unfinishedJobs(memory, by)
     if ('badRequest' in unfinished) return unfinished
     const badRequest = kind === 'UPDATE_RECORDS' ? setProblem(pool, set) : undefined
     if (badRequest !== undefined) return { badRequest }

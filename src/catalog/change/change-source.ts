@@ -60,6 +60,8 @@ export interface SourceChange extends NewSource, SenderGiven {
   readonly basicAuthEnabled?: boolean | null | undefined
   /** Refused unless it is what the webhook has. */
   readonly eventsPath?: string | null | undefined
+  /** As `eventsPath`. */
+  readonly keepEnvelope?: boolean | null | undefined
 }
 
 export function createWebhookSource(given: NewWebhookSource, by: string): Decide<Target> {
@@ -197,12 +199,17 @@ function changeOf(source: DataSource, input: SourceChange, nowMs: number): Parti
 function senderChange(
   source: DataSource,
   pool: Pool | undefined,
-  { accept, signature, signatureEnabled, preset, verifyToken, eventsPath }: SourceChange,
+  { accept, signature, signatureEnabled, preset, verifyToken, eventsPath, keepEnvelope }: SourceChange,
 ): Pick<DataSource, 'sender'> | BadRequest {
   const present = pool?.eventsPath ?? ''
   if ((eventsPath ?? present) !== present)
     return {
       badRequest: `The eventsPath of a webhook cannot be changed from "${present}", because it belongs to the schema by which events are read: create another webhook with the new eventsPath.`,
+    }
+  const keeps = pool?.keepEnvelope === true
+  if ((keepEnvelope ?? keeps) !== keeps)
+    return {
+      badRequest: `The keepEnvelope of a webhook stays ${keeps}, because it belongs to the schema by which events are read: create another webhook with the other one.`,
     }
   const given = { accept, signature, signatureEnabled, preset, verifyToken }
   if (Object.values(given).every(value => value === null || value === undefined)) return {}

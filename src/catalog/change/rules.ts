@@ -5,7 +5,7 @@
  */
 
 import { clickHouseTypeOf, mapClickHouseType } from '../../format/clickhouse-type.ts'
-import { propertyFacts, requestPart } from '../../format/json-property.ts'
+import { bodyPropertyProblem, propertyFacts, requestPart } from '../../format/json-property.ts'
 import { COLUMN_TYPES, type ColumnType, NUMBER_TYPES, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
 import { assert, must } from '../../util/assert.ts'
 import {
@@ -32,13 +32,13 @@ export function checkPool(input: PoolInput): Checked | BadRequest {
   const given = input.columns ?? []
   const timestamp = orNull(input.timestamp)
   const problem =
-    columnsProblem(given) ??
+    columnsProblem(given, [], orNull(input.eventsPath)) ??
     (timestamp === RECEIVED_AT
       ? undefined
       : keyProblem(given, 'timestamp', timestamp, type => TIME_TYPES.includes(type))) ??
     keyProblem(given, 'uniqueId', input.uniqueId, type => type !== 'JSON') ??
     keyProblem(given, 'tenant', input.tenant, type => type !== 'JSON') ??
-    eventsPathProblem(input.eventsPath)
+    eventsPathProblem(input)
   if (problem !== undefined) return { badRequest: problem }
   const columns = given.map(storedColumn)
   const uniqueIdColumn = orNull(input.uniqueId)
@@ -51,6 +51,8 @@ export function checkPool(input: PoolInput): Checked | BadRequest {
     ...{ columns, timestamp, uniqueIdColumn, tenant: orNull(input.tenant), tableSettings },
     ...(key === undefined ? {} : { key }),
     ...(eventsPath === null ? {} : { eventsPath }),
+    ...(input.keepEnvelope === true ? { keepEnvelope: true } : {}),
+    cutsEpochs: true,
   }
 }
 
@@ -69,10 +71,12 @@ export function orNull(text: string | null | undefined): string | null {
 /**
  * The problem with new columns. @param before columns that the pool has or waits for: only their
  * names count, because earlier versions had other rules
+ * @param eventsPath of the pool
  */
 export function columnsProblem(
   columns: readonly ColumnInput[],
   before: readonly Pick<ColumnInput, 'name' | 'jsonProperty'>[] = [],
+  eventsPath: string | null = null,
 ): string | undefined {
   const count = before.length + columns.length
   if (count > COLUMNS_MAX) return `A Data Pool has at most ${COLUMNS_MAX} columns, ${count} were given.`
@@ -80,7 +84,7 @@ export function columnsProblem(
   /** Each event repeats what its column reads of the request, so one column may read it. */
   const parts = new Map(before.map(({ name, jsonProperty }) => [partOf(jsonProperty), name]))
   for (const column of columns) {
-    const problem = nameProblem(column.name) ?? columnProblem(column)
+    const problem = nameProblem(column.name) ?? columnProblem(column, eventsPath)
     if (problem !== undefined) return problem
     const same = seen.get(column.name.toLowerCase())
     if (same !== undefined)
@@ -98,7 +102,8 @@ export function columnsProblem(
 /** The part of the request that a property reads; undefined where it reads the event. */
 function partOf(jsonProperty: string): string | undefined {
   const facts = propertyFacts(jsonProperty)
-  return 'from' in facts && facts.from === 'request' ? JSON.stringify(requestPart(jsonProperty)) : undefined
+  if (!('from' in facts)) return undefined
+  return facts.from === 'body' ? jsonProperty : JSON.stringify(requestPart(jsonProperty))
 }
 
 function nameProblem(name: string): string | undefined {
@@ -114,22 +119,23 @@ function nameProblem(name: string): string | undefined {
   return undefined
 }
 
-function columnProblem(column: ColumnInput): string | undefined {
+function columnProblem(column: ColumnInput, eventsPath: string | null): string | undefined {
   const { name, jsonProperty } = column
   if (jsonProperty === '') return `The column "${name}" has an empty jsonProperty.`
   if (Buffer.byteLength(jsonProperty) > JSON_PROPERTY_BYTES_MAX)
     return `The jsonProperty of column "${name}" is longer than ${JSON_PROPERTY_BYTES_MAX} bytes.`
   if (!isText(jsonProperty)) return `The jsonProperty of column "${name}" holds an unpaired surrogate.`
-  return typeProblem(column) ?? clickHouseTypeProblem(column) ?? propertyProblem(column)
+  return typeProblem(column) ?? clickHouseTypeProblem(column) ?? propertyProblem(column, eventsPath)
 }
 
 /** Headers and parameters are texts, so a column of another type coerces them. */
-function propertyProblem(column: ColumnInput): string | undefined {
+function propertyProblem(column: ColumnInput, eventsPath: string | null): string | undefined {
   const facts = propertyFacts(column.jsonProperty)
   if ('badRequest' in facts) return facts.badRequest
   const { name, type, coerce } = storedColumn(column)
   if (coerce === true && type === 'JSON')
     return `The column "${name}" has the type JSON, which coerce cannot be given for: it takes every value.`
+  if (facts.from === 'body') return bodyPropertyProblem(column.jsonProperty, eventsPath)
   if (facts.from === undefined) return undefined
   if (type === 'JSON')
     return `The column "${name}" reads a text of the request, so its type cannot be JSON: give STRING.`
@@ -139,9 +145,12 @@ function propertyProblem(column: ColumnInput): string | undefined {
 }
 
 /** A path that ends with an index or begins with "$." is a path of other systems. */
-function eventsPathProblem(eventsPath: string | null | undefined): string | undefined {
+function eventsPathProblem({ eventsPath, keepEnvelope }: PoolInput): string | undefined {
   const path = orNull(eventsPath)
-  if (path === null) return undefined
+  if (path === null)
+    return keepEnvelope === true
+      ? 'keepEnvelope keeps the body around the events: give an eventsPath with it.'
+      : undefined
   const tooLong = textProblem('eventsPath', path, JSON_PROPERTY_BYTES_MAX)
   if (tooLong !== undefined) return tooLong
   const names = path.split('.')

@@ -51,6 +51,7 @@ export interface PoolInput {
   readonly tenant?: string | null | undefined
   readonly tableSettings?: TableSettingsGiven | null | undefined
   readonly eventsPath?: string | null | undefined
+  readonly keepEnvelope?: boolean | null | undefined
 }
 
 /** Parameters of a signature. GENERIC_HMAC takes those of GenericHmac, which have defaults. */

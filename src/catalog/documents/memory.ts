@@ -1,6 +1,6 @@
 /**
  * The catalog in memory: every document by its key, and the collections that readers use. A change
- * is applied only after it is synced, so everything that a reader sees here is on disk.
+ * is applied only after it is durable, so everything that a reader sees here survives a crash.
  */
 import type { PoolSchema } from '../../format/schema.ts'
 import { assert, must } from '../../util/assert.ts'

@@ -1,4 +1,5 @@
 /** The documents of the catalog. Dates are ISO 8601 UTC with milliseconds. */
+import { inEnvelope } from '../../format/json-property.ts'
 import {
   type ColumnType,
   KEY_RECEIVED_AT,
@@ -66,7 +67,7 @@ export interface PoolColumn {
   /** The ClickHouse type as given, of a column whose given type is CLICKHOUSE. */
   readonly clickHouseType?: string
   /** `from`, `path` and `coerce` are those of SchemaColumn. Earlier versions wrote none of them. */
-  readonly from?: 'request'
+  readonly from?: 'request' | 'body'
   readonly path?: readonly (string | number)[]
   readonly coerce?: true
 }
@@ -165,6 +166,10 @@ export interface Columns {
   readonly key?: NamedKey | null
   /** Where the events stand in the body of a POST; absent: the body is the events. */
   readonly eventsPath?: string
+  /** As in PoolSchema. */
+  readonly keepEnvelope?: true
+  /** Epoch numbers are cut to whole µs. Absent: they are rounded (format/schema.ts). */
+  readonly cutsEpochs?: true
 }
 
 /** A data pool: its columns, and the settings that decide how its events are stored. */
@@ -333,6 +338,8 @@ export interface ImportInput {
   readonly skipRows: number
   /** Bytes of the body; null where they were not declared. */
   readonly bytes: number | null
+  /** The parameters that name columns, of which a resumed import needs the same; absent if none. */
+  readonly mapping?: string
 }
 
 export interface ImportProgress {
@@ -353,6 +360,8 @@ export interface ReplayJob extends JobCommon {
   /** The id of the last rejected event that it looks at; "" before it started, or for none. */
   readonly lastId: string
   readonly done: ReplayProgress
+  /** The request that is being posted; absent between two pages. */
+  readonly posting?: ReplayPosting
   /** A caller has cancelled it. It ends after the page that it is at. */
   readonly isCancelled: boolean
 }
@@ -379,6 +388,13 @@ export interface ReplayProgress {
   readonly position: string
   /** Accepted ones up to there, which may still be rejected events: their removal is due. */
   readonly removing: readonly string[]
+}
+
+export interface ReplayPosting {
+  /** No other request of the pool has it: a record with it says that this one was stored. */
+  readonly receivedAtUs: number
+  /** The progress that holds then. */
+  readonly done: ReplayProgress
 }
 
 export interface AddColumnInput {
@@ -411,9 +427,7 @@ export interface Meta {
   readonly openPoolMade: boolean
   /** Present until a start that listens has printed the credentials and commands to paste. */
   readonly firstStepsDue?: true
-  /**
-   * SHA-256 of the id and secret that a start applied last; absent where none is known.
-   */
+  /** SHA-256 of the id and secret that a start applied last; absent where none is known. */
   readonly givenDigest?: string
 }
 
@@ -428,10 +442,13 @@ export interface SigningKey {
 
 export function versionOf(pool: Pool): SchemaVersion {
   const { number, planVersion, columns, timestamp, uniqueIdColumn, tenant, key, eventsPath } = pool
+  const { keepEnvelope, cutsEpochs } = pool
   return {
     ...{ pool: number, version: planVersion, columns, timestamp, uniqueIdColumn, tenant },
     ...(key === undefined ? {} : { key }),
     ...(eventsPath === undefined ? {} : { eventsPath }),
+    ...(keepEnvelope === undefined ? {} : { keepEnvelope }),
+    ...(cutsEpochs === undefined ? {} : { cutsEpochs }),
   }
 }
 
@@ -451,15 +468,17 @@ export function schemaOf(from: SchemaVersion): PoolSchema {
   return {
     pool: from.pool,
     version: from.version,
-    columns: from.columns.map(({ nullable, clickHouseType: _, ...facts }, i) => ({
-      ...facts,
-      required: !nullable || isKey.has(i),
-    })),
+    columns: from.columns.map(({ nullable, clickHouseType: _, ...facts }, i) => {
+      const column = { ...facts, required: !nullable || isKey.has(i) }
+      return from.keepEnvelope === true ? inEnvelope(column, from.eventsPath ?? '') : column
+    }),
     timestamp,
     tenant: index(from.tenant),
     key,
     ...(from.uniqueIdColumn === null ? {} : { uniqueId: index(from.uniqueIdColumn) }),
     ...(from.eventsPath === undefined ? {} : { eventsPath: from.eventsPath }),
+    ...(from.keepEnvelope === undefined ? {} : { keepEnvelope: from.keepEnvelope }),
+    ...(from.cutsEpochs === undefined ? {} : { cutsEpochs: from.cutsEpochs }),
   }
 }
 

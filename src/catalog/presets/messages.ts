@@ -69,6 +69,7 @@ export const MESSAGES = {
     handshakes: ['META'],
     eventsPath: 'entry',
     columns: [
+      optional('object', 'STRING', '$.object'),
       optional('account_id', 'STRING', 'id'),
       lenient(optional('time', 'TIMESTAMP')),
       optional('field', 'STRING', 'changes[0].field'),

@@ -46,6 +46,7 @@ interface WebhookSettings {
   readonly accessControlEnabled?: boolean | null
   readonly tableSettings?: TableSettings | null
   readonly eventsPath?: string | null
+  readonly keepEnvelope?: boolean
   readonly rejectedEvents?: 'KEEP' | 'COUNT'
 }
 
@@ -73,7 +74,7 @@ const SOURCE = `id uniqueName description type createdAt
   connectionSettings {
     __typename
     ... on WebhookConnectionSettings {
-      webhookUrl timestamp uniqueId accept preset verifyToken eventsPath rejectedEvents accessControlEnabled
+      webhookUrl timestamp uniqueId accept preset verifyToken eventsPath keepEnvelope rejectedEvents accessControlEnabled
       tableSettings { engine { __typename } partitionBy primaryKey orderBy }
       columns { name jsonProperty type nullable coerce }
       basicAuth { username password }

@@ -123,8 +123,9 @@ async function createMended(
   if (settings.__typename !== 'WebhookConnectionSettings' || settings.tableSettings?.engine != null)
     throw new Error('This source has settings that cannot be copied here: create the new one with the API.')
   const { timestamp, uniqueId, basicAuth, accept, signature, preset, verifyToken } = settings
-  const { eventsPath, rejectedEvents, accessControlEnabled, tableSettings } = settings
-  const given = { timestamp, uniqueId, basicAuth, signature, preset, verifyToken, eventsPath, tableSettings }
+  const { eventsPath, keepEnvelope, rejectedEvents, accessControlEnabled, tableSettings } = settings
+  const places = { eventsPath, keepEnvelope }
+  const given = { timestamp, uniqueId, basicAuth, signature, preset, verifyToken, ...places, tableSettings }
   const id = await createSource({
     uniqueName,
     connectionSettings: {

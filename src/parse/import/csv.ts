@@ -7,9 +7,11 @@ import type { ColumnType, SchemaColumn } from '../../format/schema.ts'
 import { BodyBroken } from '../../util/errors.ts'
 import { IMPORT_ROW_BYTES_MAX } from '../../util/limits.ts'
 import { JsonScan } from '../json-scan.ts'
+import { EventFields } from './compare-fields.ts'
 import { CsvRecords, QUOTES } from './csv-records.ts'
-import type { RowBatch } from './import-types.ts'
+import type { ImportOptions, RowBatch } from './import-types.ts'
 import type { RowReader } from './lines.ts'
+import type { Naming } from './naming.ts'
 import type { RowBatches } from './row-batches.ts'
 import { type RowShape, type ShapeNode, shapeOf } from './row-shape.ts'
 
@@ -29,6 +31,7 @@ const JSON_BYTES_PER_BYTE = 6
 export class CsvReader implements RowReader {
   readonly #batches: RowBatches
   readonly #columns: readonly SchemaColumn[]
+  readonly #naming: Naming
   readonly #records = new CsvRecords()
   #shape: RowShape | undefined
   /** Bytes of all keys with their brackets. */
@@ -42,9 +45,10 @@ export class CsvReader implements RowReader {
   #badField = -1
   readonly #scan = new JsonScan()
 
-  constructor(batches: RowBatches, columns: readonly SchemaColumn[]) {
+  constructor(batches: RowBatches, { columns, naming }: Pick<ImportOptions, 'columns' | 'naming'>) {
     this.#batches = batches
     this.#columns = columns
+    this.#naming = naming
   }
 
   get bytes(): number {
@@ -99,7 +103,9 @@ export class CsvReader implements RowReader {
         throw new BodyBroken('bad_header', `the header of the file has a CR without LF; ${LINE_ENDS}`)
       return quotes === QUOTES.escaped ? text.replaceAll('""', '"') : text
     })
-    this.#shape = shapeOf(names, this.#columns)
+    this.#shape = shapeOf(names, this.#columns, this.#naming)
+    if (this.#shape.compared === undefined) this.#batches.events = new EventFields(this.#columns)
+    else this.#batches.compared = this.#shape.compared
     this.#keyBytes = keyBytesOf(this.#shape.nodes)
   }
 

@@ -53,17 +53,14 @@ export async function* batchesOf(
 ): AsyncGenerator<RowBatch, Done, void> {
   const pieces = inflate(input, options.encoding)
   if (options.format === 'parquet') return yield* parquetBatches(options, pieces, batches)
-  const reader =
-    options.format === 'csv'
-      ? new CsvReader(batches, options.columns)
-      : new LineReader(batches, options.columns)
+  const reader = options.format === 'csv' ? new CsvReader(batches, options) : new LineReader(batches, options)
   try {
     for await (const piece of pieces) yield* reader.read(piece)
     yield* reader.end()
   } finally {
     if (batches.hasRows) yield batches.take(reader.rowsEnd)
   }
-  return { rows: batches.rows, bytes: reader.bytes }
+  return { rows: batches.rows, bytes: reader.bytes, ...batches.takeCompared() }
 }
 
 /** The pieces of a body between the calls that bring them and the reader that takes them. */

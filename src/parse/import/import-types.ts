@@ -10,6 +10,8 @@
  */
 
 import type { SchemaColumn } from '../../format/schema.ts'
+import type { FieldComparison } from './compare-fields.ts'
+import type { Naming } from './naming.ts'
 
 export const IMPORT_FORMATS = ['ndjson', 'csv', 'parquet'] as const
 export type ImportFormat = (typeof IMPORT_FORMATS)[number]
@@ -26,6 +28,7 @@ export interface ImportOptions {
   readonly errorsMax: number
   /** The columns of the pool: CSV and Parquet are converted by them. */
   readonly columns: readonly SchemaColumn[]
+  readonly naming: Naming
   /** A file of its own for a body that is read as a whole. */
   readonly spoolFile: string
 }
@@ -54,12 +57,15 @@ export interface RowBatch {
   readonly rows: number
   /** Bytes of the decoded body up to the end of this batch; 0 for Parquet. */
   readonly bytes: number
+  /** Given where it is another one than before. */
+  readonly compared?: FieldComparison
 }
 
 /** The end of a body: its rows, and its decoded bytes. */
 export interface Done {
   readonly rows: number
   readonly bytes: number
+  readonly compared?: FieldComparison
 }
 
 export type NextAnswer = { readonly batch: RowBatch } | { readonly done: Done }

@@ -13,7 +13,10 @@ import { FOUND } from '../event-error.ts'
 import { JsonScan } from '../json-scan.ts'
 import { EventScan } from '../parse-event.ts'
 import { makePaths } from '../path.ts'
-import { BYTE_ORDER_MARK, type RowBatch } from './import-types.ts'
+import { EventFields } from './compare-fields.ts'
+import { BYTE_ORDER_MARK, type ImportOptions, type RowBatch } from './import-types.ts'
+import { renames } from './naming.ts'
+import { RenamedRows } from './renamed-rows.ts'
 import type { RowBatches } from './row-batches.ts'
 import { checkPayloads } from './row-shape.ts'
 
@@ -48,11 +51,14 @@ export class LineReader implements RowReader {
   /** True for an export: its first row has a payload. It is undefined until a row has come. */
   #isExport: boolean | undefined
   readonly #payload = new PayloadFinder()
+  /** Undefined where the rows are events. */
+  readonly #renamed: RenamedRows | undefined
 
-  /** @param columns of the pool */
-  constructor(batches: RowBatches, columns: readonly SchemaColumn[]) {
+  constructor(batches: RowBatches, { columns, naming }: Pick<ImportOptions, 'columns' | 'naming'>) {
     this.#batches = batches
     this.#columns = columns
+    this.#renamed = renames(naming) ? new RenamedRows(columns, naming) : undefined
+    batches.events = new EventFields(columns)
   }
 
   get bytes(): number {
@@ -128,7 +134,11 @@ export class LineReader implements RowReader {
       const found = payload.find(bytes, begin, end)
       return found === 'found' ? this.#add(payload.bytes, payload.from, payload.to) : this.#refuse(found)
     }
-    return end - begin > IMPORT_ROW_BYTES_MAX ? this.#refuse('row_too_long') : this.#add(bytes, begin, end)
+    if (end - begin > IMPORT_ROW_BYTES_MAX) return this.#refuse('row_too_long')
+    const event = this.#renamed?.event(bytes, begin, end)
+    if (event === undefined) return this.#add(bytes, begin, end)
+    const isTooLong = event.length > IMPORT_ROW_BYTES_MAX
+    return isTooLong ? this.#refuse('row_too_long') : this.#add(event, 0, event.length)
   }
 
   #add(bytes: Uint8Array, from: number, to: number): RowBatch | undefined {

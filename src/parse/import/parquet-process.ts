@@ -20,7 +20,7 @@
 import type { DuckDBConnection, DuckDBResult } from '@duckdb/node-api'
 import type { SchemaColumn } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
-import { DuckDBInstance, type DuckDBType, DuckDBTypeId } from '../../util/duckdb.ts'
+import { DuckDBInstance, type DuckDBType } from '../../util/duckdb.ts'
 import { isOutOfMemory } from '../../util/duckdb-errors.ts'
 import { applySettings } from '../../util/duckdb-settings.ts'
 import { BodyBroken, Unavailable } from '../../util/errors.ts'
@@ -28,6 +28,8 @@ import { IMPORT_ROW_BYTES_MAX, KiB, PARQUET_MEMORY_BYTES } from '../../util/limi
 import { quoteText } from '../../util/sql.ts'
 import { type CallPort, serve } from '../../util/thread-server.ts'
 import { PARQUET_SMALLER, TOO_LONG } from './import-types.ts'
+import type { Naming } from './naming.ts'
+import { checkElement, jsonSql, type ParquetElement, textSql } from './parquet-types.ts'
 import { type RowShape, type ShapeNode, shapeOf } from './row-shape.ts'
 import { ESTIMATED_INNER_BYTES, sumSql, weightSql } from './row-weight.ts'
 
@@ -41,6 +43,7 @@ interface ParquetFile {
   /** Absolute. */
   readonly file: string
   readonly columns: readonly SchemaColumn[]
+  readonly naming: Naming
   readonly skipRows: number
 }
 
@@ -51,13 +54,13 @@ interface ParquetRows {
 }
 
 export interface ParquetCalls {
-  /** The first call. The number of rows that are left out because of `skipRows`. */
-  open(file: ParquetFile): number
+  /** The first call. `skipped`: the number of rows that are left out because of `skipRows`. */
+  open(file: ParquetFile): Pick<RowShape, 'compared'> & Pick<Opened, 'skipped'>
   /** The next rows; without any at the end. */
   next(): ParquetRows
 }
 
-interface Opened {
+interface Opened extends Pick<RowShape, 'compared'> {
   /** The rows behind `skipRows`. A row of an export has its payload, which may be null. */
   readonly result: DuckDBResult
   readonly isExport: boolean
@@ -73,12 +76,15 @@ export function serveParquet(port: CallPort): void {
       file = given.file
       return reading(file, async () => {
         opened = await open(await connect(file), given)
-        return opened.skipped
+        return { skipped: opened.skipped, compared: opened.compared }
       })
     },
     next: () => reading(file, () => nextRows(must(opened, 'an open file'))),
   })
 }
+
+/** DuckDB's words for BSON. It gives no name. */
+const BSON = /Unsupported converted type \(20\)$/
 
 /** DuckDB's words for a read that the system refused. */
 const READ_FAILED = /^IO Error: Could not read from file .*: Input\/output error$/
@@ -92,6 +98,8 @@ async function reading<T>(file: string, work: () => Promise<T>): Promise<T> {
     const [first = ''] = (error as Error).message.split('\n', 1)
     // The file may be fine.
     if (READ_FAILED.test(first)) throw new Unavailable('tmp_failed', first)
+    if (BSON.test(first))
+      throw new BodyBroken('unsupported_type', 'a column of the file has BSON, which is not read: write JSON')
     const more = isOutOfMemory(error) || error instanceof RangeError ? PARQUET_SMALLER : ''
     const message = `the file cannot be read: ${first.replaceAll(file, 'the file')}${more}`
     throw new BodyBroken('broken_parquet', message)
@@ -106,31 +114,40 @@ async function connect(file: string): Promise<DuckDBConnection> {
   return connection
 }
 
-async function open(connection: DuckDBConnection, { file, columns, skipRows }: ParquetFile): Promise<Opened> {
+async function open(connection: DuckDBConnection, given: ParquetFile): Promise<Opened> {
+  const { file, columns, naming, skipRows } = given
   const source = `read_parquet([${quoteText(file)}], hive_partitioning = false)`
   const empty = await connection.run(`SELECT * FROM ${source} LIMIT 0`)
-  const shape = shapeOf(await namesIn(connection, file, empty.columnCount), columns)
+  const { names, nested } = await namesIn(connection, file, empty.columnCount)
+  const shape = shapeOf(names, columns, naming, nested)
   const [count] = await (await connection.run(`SELECT count(*) FROM ${source}`)).getRows()
   const skipped = Math.min(skipRows, Number(count?.[0]))
   const { select, keys } = eventsSql(shape, empty.columnTypes(), `FROM ${source} OFFSET ${skipped}`)
   const prepared = await connection.prepare(select)
   for (const [index, key] of keys.entries()) prepared.bindVarchar(index + 1, key)
-  return { result: await prepared.stream(), isExport: shape.payload >= 0, skipped }
+  const { compared, payload } = shape
+  return { result: await prepared.stream(), isExport: payload >= 0, skipped, compared }
 }
 
 /** The names in the file. DuckDB renames a column that differs from another in case alone. */
-async function namesIn(connection: DuckDBConnection, file: string, columnCount: number): Promise<string[]> {
-  const sql = `SELECT name, coalesce(num_children, 0) FROM parquet_schema([${quoteText(file)}])`
+async function namesIn(connection: DuckDBConnection, file: string, columnCount: number) {
+  const columns = 'name, coalesce(num_children, 0)::INTEGER AS children, converted_type AS converted'
+  const sql = `SELECT ${columns}, coalesce(precision, 0)::INTEGER AS precision, logical_type AS logical FROM parquet_schema([${quoteText(file)}])`
   // The root, then each column with all that is nested in it.
-  const [, ...elements] = (await (await connection.run(sql)).getRows()) as [string, bigint][]
+  const [, ...elements] = await (await connection.run(sql)).getRowObjects()
   const names: string[] = []
-  let nested = 0n
-  for (const [name, children] of elements) {
-    if (nested === 0n) names.push(name)
-    else nested -= 1n
-    nested += children
+  const nested = new Set<string>()
+  let inner = 0
+  for (const element of elements as unknown as ParquetElement[]) {
+    if (inner > 0) inner -= 1
+    else {
+      names.push(element.name)
+      if (element.children > 0) nested.add(element.name)
+    }
+    inner += element.children
+    checkElement(element, names.at(-1) ?? '')
   }
-  if (names.length === columnCount) return names
+  if (names.length === columnCount) return { names, nested }
   throw new BodyBroken('broken_parquet', 'the file cannot be read: its schema does not fit its columns')
 }
 
@@ -161,45 +178,19 @@ function eventsSql(shape: RowShape, types: readonly DuckDBType[], from: string) 
 /** The SQL of a row's event, and the keys that are bound as its parameters. */
 function rowSql({ fields, nodes, payload }: RowShape, types: readonly DuckDBType[]) {
   const keys: string[] = []
-  if (payload >= 0) return { sql: `CAST(c${payload} AS VARCHAR)`, keys }
+  const typeOf = (field: number) => must(types[field], 'the type of a column')
+  if (payload >= 0)
+    return { sql: textSql(`c${payload}`, typeOf(payload)) ?? `CAST(c${payload} AS VARCHAR)`, keys }
   const member = ({ key, field, children }: ShapeNode): string => {
     keys.push(key.toString())
     const name = `$${keys.length}`
-    if (field >= 0) return `${name} || ${valueSql(field, fields[field]?.type === 'JSON', types)}`
+    if (field >= 0) return `${name} || ${jsonSql(`c${field}`, typeOf(field), fields[field]?.type === 'JSON')}`
     return `${name} || nullif(${object(children)}, '{}')`
   }
   const object = (members: readonly ShapeNode[]): string =>
     `'{' || concat_ws(',', ${members.map(member).join(', ')}) || '}'`
   return { sql: object(nodes), keys }
 }
-
-/** The JSON text of a value; NaN stays (withoutNaN). Bytes that are not UTF-8 become base64. */
-function valueSql(field: number, isJson: boolean, types: readonly DuckDBType[]): string {
-  const column = `c${field}`
-  const json = (value: string) => `CAST(to_json(${value}) AS VARCHAR)`
-  switch (must(types[field], 'the type of a column').typeId) {
-    case DuckDBTypeId.BLOB:
-      return json(`coalesce(try(decode(${column})), to_base64(${column}))`)
-    case DuckDBTypeId.VARCHAR: {
-      const text = `CAST(${column} AS VARCHAR)`
-      const asText = json(text)
-      return isJson ? `CASE WHEN ${isJsonSql(text)} THEN ${text} ELSE ${asText} END` : asText
-    }
-    default:
-      return json(column)
-  }
-}
-
-/**
- * True of a text that is JSON. DuckDB takes NaN, infinity and a comma before a closing bracket for
- * JSON too. No other JSON has `na` or an `i` outside its strings.
- */
-function isJsonSql(text: string): string {
-  return `json_valid(${text}) AND NOT regexp_matches(regexp_replace(${text}, ${STRINGS}, '""', 'g'), '(?i)na|i|,\\s*[\\]}]')`
-}
-
-/** The pattern of a string of JSON, for DuckDB, whose regular expressions are linear. */
-const STRINGS = quoteText('"(?:[^"\\\\]|\\\\.)*"')
 
 /** Numbers that JSON has not, as DuckDB's to_json writes them, and as a cast does. */
 const NOT_FINITE: Readonly<Record<string, string>> = {

@@ -14,6 +14,7 @@ import { BodyBroken, Unavailable } from '../../util/errors.ts'
 import { MiB, PARQUET_MEMORY_BYTES, QUERY_NICE, SPOOL_FREE_BYTES_MIN } from '../../util/limits.ts'
 import { startProcess } from '../../util/process-kit.ts'
 import type { Pieces } from '../gunzip.ts'
+import { EventFields } from './compare-fields.ts'
 import { type Done, type ImportOptions, PARQUET_SMALLER, type RowBatch, TOO_LONG } from './import-types.ts'
 import type { ParquetCalls } from './parquet-process.ts'
 import type { RowBatches } from './row-batches.ts'
@@ -30,7 +31,7 @@ const PARQUET_DATA_BYTES_MAX = PARQUET_MEMORY_BYTES + 1_152 * MiB
 
 /** The batches of a Parquet body. A row's line is its number. */
 export async function* parquetBatches(
-  { columns, skipRows, spoolFile }: ImportOptions,
+  { columns, naming, skipRows, spoolFile }: ImportOptions,
   pieces: Pieces,
   batches: RowBatches,
 ): AsyncGenerator<RowBatch, Done, void> {
@@ -46,7 +47,10 @@ export async function* parquetBatches(
       lost: readerLost,
     })
     try {
-      let skipped = await process.call('open', { file: spoolFile, columns, skipRows })
+      const opened = await process.call('open', { file: spoolFile, columns, naming, skipRows })
+      if (opened.compared === undefined) batches.events = new EventFields(columns)
+      else batches.compared = opened.compared
+      let { skipped } = opened
       for (; skipped > 0; skipped -= 1) batches.skips()
       yield* rowsOf(process, batches)
     } finally {
@@ -55,7 +59,7 @@ export async function* parquetBatches(
   } finally {
     rmSync(spoolFile, { force: true })
   }
-  return { rows: batches.rows, bytes: 0 }
+  return { rows: batches.rows, bytes: 0, ...batches.takeCompared() }
 }
 
 /** How a process ends that touched memory which is not its own: a damaged file made it do so. */

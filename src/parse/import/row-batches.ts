@@ -15,6 +15,7 @@ import { assert } from '../../util/assert.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX, IMPORT_ROW_BYTES_MAX } from '../../util/limits.ts'
 import { DOCUMENT, describeDocument, describeGrammar, EXPECTED } from '../event-error.ts'
 import { JsonScan } from '../json-scan.ts'
+import type { EventFields, FieldComparison } from './compare-fields.ts'
 import type { BadRow, RowBatch } from './import-types.ts'
 
 const OPEN_ARRAY = 0x5b
@@ -55,6 +56,11 @@ export class RowBatches {
   #refused: BadRow[] = []
   #refusedBy = new Map<string, number>()
 
+  /** Compares the events that are added, where the file has no header. */
+  events: EventFields | undefined
+  /** The comparison of a header, until it is told. */
+  compared: FieldComparison | undefined
+
   constructor({ skipRows, errorsMax }: { readonly skipRows: number; readonly errorsMax: number }) {
     this.#skipRows = skipRows
     this.#reportsLeft = errorsMax
@@ -88,6 +94,7 @@ export class RowBatches {
    */
   add(bytes: Uint8Array, from: number, to: number, line: number, before: number): RowBatch | undefined {
     const full = this.#takeFull(to - from, before)
+    this.events?.take(bytes, from, to)
     assert(this.#used + to - from + 1 <= BODY_BYTES_MAX, 'a batch has room for a row')
     this.#room.set(bytes.subarray(from, to), this.#used)
     const end = this.#used + to - from
@@ -129,6 +136,7 @@ export class RowBatches {
       refusedBy: this.#refusedBy,
       rows: this.#rows,
       bytes,
+      ...this.takeCompared(),
     }
     this.#used = 1
     this.#count = 0
@@ -136,6 +144,14 @@ export class RowBatches {
     this.#refused = []
     this.#refusedBy = new Map()
     return batch
+  }
+
+  /** What is newly known of the fields, as a part of a message; nothing where that is nothing. */
+  takeCompared(): { readonly compared?: FieldComparison } {
+    if (this.events?.hasNews === true) this.compared = this.events.result()
+    const { compared } = this
+    this.compared = undefined
+    return compared === undefined ? {} : { compared }
   }
 
   #close(): Uint8Array {

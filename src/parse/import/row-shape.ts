@@ -12,9 +12,15 @@
  */
 import { type ColumnType, PAYLOAD, type SchemaColumn } from '../../format/schema.ts'
 import { BodyBroken } from '../../util/errors.ts'
+import { plain } from '../../util/misspelt.ts'
+import { comparison, type FieldComparison, isReadBelow } from './compare-fields.ts'
+import { fieldFinder, type Given, type Naming, PLAIN_NAMING } from './naming.ts'
 
 /** Columns of a CSV or Parquet file. Those beyond the pool's stand in the payload. */
 export const IMPORT_COLUMNS_MAX = 20_000
+
+/** Pairs of a header and a column that a refusal names. */
+const NEAR_TOLD_MAX = 3
 
 /** A property of an event: a value, or an object with properties. */
 export interface ShapeNode {
@@ -37,31 +43,45 @@ export interface RowShape {
   readonly nodes: readonly ShapeNode[]
   /** The field that holds the whole event; -1 where the nodes make it. */
   readonly payload: number
+  /** Undefined for an export, whose payloads are compared. */
+  readonly compared: FieldComparison | undefined
 }
 
-/** @throws BodyBroken a column may mean two, two fill one property, or there are too many */
-export function shapeOf(names: readonly string[], columns: readonly SchemaColumn[]): RowShape {
+/**
+ * @param nested fields that hold objects or arrays
+ * @throws BodyBroken a column may mean two, two fill one property, there are too many, or one is
+ * near a column that nothing fills
+ */
+export function shapeOf(
+  names: readonly string[],
+  columns: readonly SchemaColumn[],
+  naming: Naming = PLAIN_NAMING,
+  nested: ReadonlySet<string> = new Set(),
+): RowShape {
   if (names.length > IMPORT_COLUMNS_MAX)
     throw new BodyBroken(
       'bad_header',
       `a file has at most ${IMPORT_COLUMNS_MAX} columns, this one has ${names.length}`,
     )
-  const payload = names.indexOf(PAYLOAD)
+  const targets = new Map(naming.map)
+  const named = names.map(name => targets.get(name) ?? name)
+  const payload = named.indexOf(PAYLOAD)
   if (payload >= 0) {
-    if (names.includes(PAYLOAD, payload + 1))
+    if (named.includes(PAYLOAD, payload + 1))
       throw new BodyBroken('bad_header', sameProperty(PAYLOAD, PAYLOAD, PAYLOAD))
     checkPayloads(columns)
-    return { fields: names.map(name => ({ name, type: undefined })), nodes: [], payload }
+    return { fields: names.map(name => ({ name, type: undefined })), nodes: [], payload, compared: undefined }
   }
-  const columnOf = columnFinder(columns)
-  const given = names.map(name => ({ name, column: columnOf(name) }))
-  const properties = given.map(({ name, column }) => column?.jsonProperty ?? name)
+  const given = names.map(fieldFinder(columns, naming))
+  const properties = given.map(({ column, property }) => column?.jsonProperty ?? property)
   const seen = new Map<string, string>()
   for (const [index, property] of properties.entries()) {
     const [one, other] = [seen.get(property), names[index] ?? '']
     if (one !== undefined) throw new BodyBroken('bad_header', sameProperty(property, one, other))
     seen.set(property, other)
   }
+  const compared = compare(given, new Set(properties), columns, nested)
+  if (!naming.ignoreUnknown) checkHeader(names, naming, compared)
   const root = new Building('')
   const paths = given.map(({ column }, index) => {
     const property = properties[index]!
@@ -75,7 +95,36 @@ export function shapeOf(names: readonly string[], columns: readonly SchemaColumn
     fields: given.map(({ name, column }) => ({ name, type: column?.type })),
     nodes: root.nodes(),
     payload,
+    compared,
   }
+}
+
+/** What the header of a file and the pool do not have in common. */
+function compare(
+  given: readonly Given[],
+  properties: ReadonlySet<string>,
+  columns: readonly SchemaColumn[],
+  nested: ReadonlySet<string>,
+): FieldComparison {
+  // Objects that dotted headers make.
+  const objects = new Set(given.flatMap(({ column }) => parentsOf(column?.jsonProperty ?? '')))
+  const isUnfilled = (column: SchemaColumn) =>
+    !properties.has(column.jsonProperty) &&
+    !objects.has(column.jsonProperty) &&
+    ![...nested].some(field => isReadBelow(field, column))
+  const isRead = (name: string) => nested.has(name) && columns.some(column => isReadBelow(name, column))
+  const byProperty = new Set(columns.map(({ jsonProperty }) => jsonProperty))
+  const unknown = given.filter(
+    ({ name, column }) => column === undefined && !byProperty.has(name) && !isRead(name),
+  )
+  const unfilled = columns.filter(isUnfilled)
+  return comparison(new Map(unknown.map(({ name }) => [name, nested.has(name)])), unfilled)
+}
+
+/** `a` and `a.b` for `a.b.c`. */
+function parentsOf(property: string): string[] {
+  const names = property.split('.')
+  return names.slice(1).map((_, index) => names.slice(0, index + 1).join('.'))
 }
 
 /**
@@ -83,7 +132,7 @@ export function shapeOf(names: readonly string[], columns: readonly SchemaColumn
  * @throws BodyBroken a column reads the request, and its values would be lost
  */
 export function checkPayloads(columns: readonly SchemaColumn[]): void {
-  const lost = columns.find(({ from }) => from === 'request')
+  const lost = columns.find(({ from }) => from !== undefined)
   if (lost === undefined) return
   const what = `column ${JSON.stringify(lost.name)} reads ${lost.jsonProperty} of a request, which ${PAYLOAD} does not hold`
   throw new BodyBroken(
@@ -92,35 +141,48 @@ export function checkPayloads(columns: readonly SchemaColumn[]): void {
   )
 }
 
-/** Finds the column that a header names. It throws BodyBroken where the header names two. */
-function columnFinder(columns: readonly SchemaColumn[]) {
-  const byProperty = new Map(columns.map(column => [column.jsonProperty, column]))
-  const byName = new Map(columns.map(column => [column.name, column]))
-  const isAmbiguous = (header: string) =>
-    byProperty.has(header) && (byName.get(header)?.jsonProperty ?? header) !== header
-  return (header: string): SchemaColumn | undefined => {
-    const [read, named] = [byProperty.get(header), byName.get(header)]
-    if (read === undefined || named === undefined || !isAmbiguous(header)) return read ?? named
-    const renames = [
-      { to: read.name, column: read },
-      { to: named.jsonProperty, column: named },
-    ].filter(({ to }) => !isAmbiguous(to))
-    throw new BodyBroken('bad_header', twoMeanings(header, read, named, renames))
-  }
+/**
+ * Refuses a file before its first row where a header is near a column that no header fills, or the
+ * map has a field that the file lacks. @throws BodyBroken with the names
+ */
+function checkHeader(
+  names: readonly string[],
+  { map }: Naming,
+  { unknownFields, unfilledColumns }: FieldComparison,
+): void {
+  const absent = map.find(([field]) => !names.includes(field))
+  if (absent !== undefined)
+    throw new BodyBroken(
+      'unknown_header',
+      `the map has the field ${JSON.stringify(absent[0])}, which is no header of the file: correct it, or give ignoreUnknown (--ignore-unknown)`,
+    )
+  const near = unknownFields.filter(({ column }) => column !== null)
+  const pairs = near.slice(0, NEAR_TOLD_MAX).map(({ field, column }) => `${field}=${column}`)
+  const separator = names.length === 1 ? otherSeparator(names[0] ?? '', unfilledColumns) : undefined
+  if (separator !== undefined)
+    throw new BodyBroken(
+      'unknown_header',
+      `the header of the file has ${JSON.stringify(separator)} between names of columns: only the comma separates fields, so convert the file`,
+    )
+  if (near.length === 0) return
+  const said = near.slice(0, NEAR_TOLD_MAX).map(({ field, column }) => {
+    const quoted = JSON.stringify(column)
+    return `the header ${JSON.stringify(field)} is no column, and nothing fills ${quoted}`
+  })
+  const more = near.length > NEAR_TOLD_MAX ? `, and ${near.length - NEAR_TOLD_MAX} more such pairs` : ''
+  throw new BodyBroken(
+    'unknown_header',
+    `${said.join('; ')}${more}: give map (${pairs.map(pair => `--map ${JSON.stringify(pair)}`).join(' ')}), or ignoreUnknown (--ignore-unknown) if they are not the same`,
+  )
 }
 
-function twoMeanings(
-  header: string,
-  read: SchemaColumn,
-  named: SchemaColumn,
-  renames: readonly { readonly to: string; readonly column: SchemaColumn }[],
-): string {
-  const quoted = JSON.stringify
-  const ways = [
-    ...renames.map(({ to, column }) => `rename it to ${quoted(to)} for column ${quoted(column.name)}`),
-    'send NDJSON or a file with _service_payload',
-  ]
-  return `the header ${quoted(header)} is the property of column ${quoted(read.name)} and the name of another column, with the property ${quoted(named.jsonProperty)}: ${ways.join(', or ')}`
+/** The sign other than the comma that separates the names of a header. */
+function otherSeparator(header: string, columns: readonly string[]): string | undefined {
+  const known = new Set(columns.map(plain))
+  return [';', '\t', '|'].find(sign => {
+    const parts = header.split(sign)
+    return parts.length > 1 && parts.some(part => known.has(plain(part)))
+  })
 }
 
 function sameProperty(property: string, one: string, other: string): string {

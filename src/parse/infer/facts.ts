@@ -96,7 +96,7 @@ export class Facts {
 }
 
 function isEpoch(bytes: Buffer, start: number, end: number, isReal: boolean): boolean {
-  return time.epoch(bytes, start, end, isReal) && time.seconds >= EPOCH_FROM && time.seconds < EPOCH_TO
+  return time.epoch(bytes, start, end, isReal, true) && time.seconds >= EPOCH_FROM && time.seconds < EPOCH_TO
 }
 
 function isMailDate(text: string): boolean {

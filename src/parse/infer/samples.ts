@@ -1,10 +1,11 @@
 /**
  * Sample requests as they come: a file is split into its documents, and a document into its events.
- * The rules for documents are those of ingest: RFC 8259, UTF-8, no byte order mark, bounded depth.
+ * The rules for documents are those of ingest: RFC 8259, UTF-8, bounded depth, and a byte order
+ * mark before the first byte is dropped.
  */
 import { BODY_BYTES_MAX } from '../../util/limits.ts'
 import { type BrokenAt, DOCUMENT, describeDocument, EXPECTED } from '../event-error.ts'
-import { JsonScan } from '../json-scan.ts'
+import { JsonScan, withoutMark } from '../json-scan.ts'
 
 /** Events of all samples together. */
 export const SAMPLES_MAX = 1_000
@@ -45,7 +46,8 @@ export interface EventPlaces {
 export function readSamples(file: Uint8Array): readonly Sample[] | InferProblem {
   if (file.length > INFER_BYTES_MAX) return tooLarge()
   const scan = new JsonScan()
-  if (!scan.load(file, 0, file.length)) return broken(scan, 'The file')
+  const text = withoutMark(file)
+  if (!scan.load(text, 0, text.length)) return broken(scan, 'The file')
   const samples: Sample[] = []
   for (scan.skipSpace(); scan.pos < scan.end; scan.skipSpace()) {
     if (samples.length === SAMPLES_MAX) return tooMany()
@@ -59,7 +61,8 @@ export function readSamples(file: Uint8Array): readonly Sample[] | InferProblem 
 /** Loads a document into the scan and finds its events, or says why the sample has none. */
 export function findEvents(scan: JsonScan, body: Uint8Array, index: number): EventPlaces | InferProblem {
   const where = `Sample ${index}`
-  if (!scan.load(body, 0, body.length)) return broken(scan, where)
+  const text = withoutMark(body)
+  if (!scan.load(text, 0, text.length)) return broken(scan, where)
   const starts: number[] = []
   const ends: number[] = []
   const isArray = scan.skipSpace() === OPEN_ARRAY

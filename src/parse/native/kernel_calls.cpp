@@ -54,7 +54,8 @@ static bool read_columns(napi_env env, napi_value properties, const Array<int32_
     int32_t type = words.data[2 * index];
     if (type < 0 || type >= weir::type_count) return false;
     column.type = static_cast<weir::Type>(type);
-    column.required = words.data[2 * index + 1] != 0;
+    column.required = (words.data[2 * index + 1] & 1) != 0;
+    column.cuts_epochs = (words.data[2 * index + 1] & 2) != 0;
     schema->columns.push_back(std::move(column));
   }
   return true;
@@ -72,8 +73,9 @@ static bool read_key(const weir::PoolSchema& schema, const Array<int32_t>& key) 
   return true;
 }
 
-// makeKernel(properties: string[], columns: Int32Array (type, required per column), key:
-// Int32Array, deletes: boolean): a kernel. A pool without a unique id has an empty key.
+// makeKernel(properties: string[], columns: Int32Array (type, and 1 for required + 2 for cut epoch
+// numbers, per column), key: Int32Array, deletes: boolean): a kernel. A pool without a unique id
+// has an empty key.
 static napi_value make_kernel(napi_env env, napi_callback_info info) {
   size_t count = 4;
   napi_value arguments[4], made;

@@ -73,11 +73,11 @@ bool parse_date(const char* text, size_t bytes, int32_t* days);
 // outside of the years 0001 to 9999.
 bool parse_timestamp(const char* text, size_t bytes, int64_t* micros);
 
-// An epoch number, whose unit follows from its size. Returns false outside of the years 0001 to
-// 9999.
-bool epoch_integer(int64_t number, int64_t* micros);
+// An epoch number, whose unit follows from its size. What is finer than a µs is cut, toward the
+// past, or the number is rounded. Returns false outside of the years 0001 to 9999.
+bool epoch_integer(int64_t number, bool cuts, int64_t* micros);
 // The same for a valid literal with a fraction or an exponent, by its digits: a double has no room
 // for every µs.
-bool epoch_decimal(Text literal, int64_t* micros);
+bool epoch_decimal(Text literal, bool cuts, int64_t* micros);
 
 }  // namespace weir

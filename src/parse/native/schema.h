@@ -34,6 +34,7 @@ constexpr int32_t key_received_at = -1;
 struct SchemaColumn {
   Type type;
   bool required;
+  bool cuts_epochs;  // of the schema: epoch numbers are cut to whole µs, else rounded
   std::string property;
 };
 

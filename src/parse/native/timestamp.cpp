@@ -1,4 +1,6 @@
 // Timestamps and dates by hand: the grammar is small and fixed, and one is read for every event.
+#include <cstring>
+
 #include "number.h"
 
 namespace weir {
@@ -52,11 +54,18 @@ static bool fraction_at(const char*& at, const char* end, int64_t* micros) {
   return at != first;
 }
 
-// Reads a zone that takes all the rest: nothing, Z, ±HH, ±HHMM or ±HH:MM. Seconds east of UTC.
+// Reads a zone that takes all the rest: nothing, Z, ` UTC`, or ±HH, ±HHMM or ±HH:MM with a space
+// before it or not. Seconds east of UTC.
 static bool zone_at(const char* at, const char* end, int64_t* seconds) {
   *seconds = 0;
   size_t bytes = end - at;
   if (bytes == 0 || (bytes == 1 && (*at == 'Z' || *at == 'z'))) return true;
+  if (*at == ' ') {
+    at++;
+    bytes--;
+    if (bytes == 3 && std::memcmp(at, "UTC", 3) == 0) return true;
+  }
+  if (bytes == 0) return false;
   if (*at != '+' && *at != '-') return false;
   unsigned minutes = 0;
   if (bytes == 5) minutes = two(at + 3);
@@ -89,20 +98,20 @@ bool parse_timestamp(const char* text, size_t bytes, int64_t* micros) {
   return in_years(seconds * 1000000 + fraction, micros);
 }
 
-bool epoch_integer(int64_t number, int64_t* micros) {
+bool epoch_integer(int64_t number, bool cuts, int64_t* micros) {
   if (number > -100000000000 && number < 100000000000) return in_years(number * 1000000, micros);
   if (number > -100000000000000 && number < 100000000000000) return in_years(number * 1000, micros);
   if (number > -100000000000000000 && number < 100000000000000000) return in_years(number, micros);
-  // floor((ns + 500) / 1000) without the sum, which could overflow.
+  // floor(ns / 1000), or floor((ns + 500) / 1000) without the sum, which could overflow.
   int64_t whole = number / 1000, rest = number % 1000;
   if (rest < 0) {
     rest += 1000;
     whole -= 1;
   }
-  return in_years(rest >= 500 ? whole + 1 : whole, micros);
+  return in_years(!cuts && rest >= 500 ? whole + 1 : whole, micros);
 }
 
-bool epoch_decimal(Text literal, int64_t* micros) {
+bool epoch_decimal(Text literal, bool cuts, int64_t* micros) {
   const auto [first, last, stop, ones, exponent] = digits_of(literal);
   *micros = 0;
   if (first == nullptr) return true;  // it is zero
@@ -121,10 +130,10 @@ bool epoch_decimal(Text literal, int64_t* micros) {
   }
   for (; place < kept; place++) size *= 10;
   const bool negative = *literal.data == '-';
-  // True where only zeros follow the five. A half is rounded up, which is towards zero for a
-  // negative number.
-  const bool is_half = next == 5 && last < at;
-  if (next > 5 || (next == 5 && !(negative && is_half))) size++;
+  // True where only zeros follow `next`.
+  const bool is_last = last < at;
+  // A cut is toward the past, and a half is rounded up: towards zero for a negative number.
+  if (cuts ? negative && (next > 0 || !is_last) : next > 5 || (next == 5 && !(negative && is_last))) size++;
   return in_years(negative ? -size : size, micros);
 }
 

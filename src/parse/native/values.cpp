@@ -86,21 +86,22 @@ static bool parse_text(const Document& document, Type type, Text text, int64_t* 
   return parse_timestamp(text.data, text.bytes, micros);
 }
 
-static bool parse_epoch(Text literal, int64_t* micros) {
+static bool parse_epoch(Text literal, bool cuts, int64_t* micros) {
   int64_t number;
   switch (read_integer(literal, &number)) {
-    case Literal::integer: return epoch_integer(number, micros);
+    case Literal::integer: return epoch_integer(number, cuts, micros);
     case Literal::long_integer: return false;
-    default: return epoch_decimal(literal, micros);
+    default: return epoch_decimal(literal, cuts, micros);
   }
 }
 
-static int32_t set_time(const Document& document, Type type, int32_t found, Text source, Builder& into,
-                        uint32_t row) {
+static int32_t set_time(const Document& document, const SchemaColumn& column, int32_t found, Text source,
+                        Builder& into, uint32_t row) {
+  const Type type = column.type;
   int64_t micros;
   int32_t days;
   if (found == found_number && type == Type::timestamp) {
-    if (!parse_epoch(source, &micros)) return error_bad_timestamp;
+    if (!parse_epoch(source, column.cuts_epochs, &micros)) return error_bad_timestamp;
   } else if (found != found_string) {
     return error_wrong_type;
   } else if (!parse_text(document, type, {source.data + 1, source.bytes - 2}, &micros, &days)) {
@@ -111,13 +112,13 @@ static int32_t set_time(const Document& document, Type type, int32_t found, Text
   return 0;
 }
 
-static int32_t set_present(const Document& document, Type type, int32_t found, Text source, Builder& into,
-                           uint32_t row) {
-  switch (type) {
+static int32_t set_present(const Document& document, const SchemaColumn& column, int32_t found, Text source,
+                           Builder& into, uint32_t row) {
+  switch (column.type) {
     case Type::string:
       if (found != found_string) return error_wrong_type;
       return set_string(document, {source.data + 1, source.bytes - 2}, into, row);
-    case Type::timestamp: case Type::date: return set_time(document, type, found, source, into, row);
+    case Type::timestamp: case Type::date: return set_time(document, column, found, source, into, row);
     case Type::boolean:
       if (found != found_boolean) return error_wrong_type;
       into.set<uint8_t>(row, source.data[0] == 't');
@@ -126,7 +127,7 @@ static int32_t set_present(const Document& document, Type type, int32_t found, T
       into.add_bytes(source.data, source.bytes);
       into.end_bytes(row);
       return 0;
-    default: return found == found_number ? set_number(type, source, into, row) : error_wrong_type;
+    default: return found == found_number ? set_number(column.type, source, into, row) : error_wrong_type;
   }
 }
 
@@ -139,7 +140,7 @@ int32_t set_value(const Document& document, const SchemaColumn& column, const Sl
     return 0;
   }
   Text source = source_of(document, slot->begin, slot->end);
-  int32_t error = set_present(document, column.type, found, source, into, row);
+  int32_t error = set_present(document, column, found, source, into, row);
   return error == 0 ? 0 : error_word(error, found);
 }
 

@@ -6,34 +6,34 @@
  *   FORM     form.ts
  *   TEXT     the text, which holds JSON
  *
- * An eventsPath then takes the array or the object at that path out of the document.
+ * The events are then taken out of the document (events-in.ts).
  *
  * The kernel validates what is returned. A body is scanned here only where the kernel does not see
  * all of it, or sees it in another form: lines that are no objects could be valid once they are
  * joined, such as `{"a":1` and `"b":2}`. JsonScan has the rules of the kernel.
  */
 import { BODY_BYTES_MAX } from '../../util/limits.ts'
-import { DOCUMENT, describeDocument, describeGrammar, EXPECTED, FOUND } from '../event-error.ts'
+import { DOCUMENT, describeDocument, describeGrammar } from '../event-error.ts'
 import { JsonScan } from '../json-scan.ts'
-import { EventScan } from '../parse-event.ts'
-import { makePaths } from '../path.ts'
 import { type BodyRefusal, bodyTooLarge, isBytes, refuseBody } from './body-error.ts'
+import { type BodyEvents, type EventsSchema, eventsIn } from './events-in.ts'
 import { formToJson } from './form.ts'
 
 export type BodyFormat = 'JSON' | 'NDJSON' | 'FORM' | 'TEXT'
 
 /**
- * The JSON document of a body, as a part of `body` or as bytes of its own.
+ * The events of a body as a JSON document, a part of `body` or bytes of its own.
  * @param body decoded; at most BODY_BYTES_MAX bytes; may stand in shared memory
- * @param eventsPath such as "records" or "data.items"; null where the events are the document
+ * @param schema says where the events stand; null where the document itself is the events
  */
 export function toJsonDocument(
   format: BodyFormat,
   body: Uint8Array,
-  eventsPath: string | null,
-): Uint8Array | BodyRefusal {
+  schema: EventsSchema | null,
+): BodyEvents | BodyRefusal {
   const document = documentOf(format, body)
-  return eventsPath === null || !isBytes(document) ? document : eventsAt(eventsPath, document)
+  if (!isBytes(document)) return document
+  return schema === null ? { document } : eventsIn(document, schema)
 }
 
 function documentOf(format: BodyFormat, body: Uint8Array): Uint8Array | BodyRefusal {
@@ -117,49 +117,4 @@ function describeLine(from: number, lineEnd: number): BodyRefusal {
 
 function notNdjson(line: number, what: string): BodyRefusal {
   return refuseBody('not_ndjson', `line ${line} ${what}: each line of NDJSON is one JSON object`)
-}
-
-/** The walk over a document to the value at an eventsPath. */
-interface EventsWalk {
-  readonly walk: EventScan
-  readonly slot: number
-}
-
-/** Walks by path. Beyond WALKS_MAX the oldest is dropped. */
-const walks = new Map<string, EventsWalk>()
-const WALKS_MAX = 1_000
-
-function walkOf(eventsPath: string): EventsWalk {
-  const known = walks.get(eventsPath)
-  if (known !== undefined) return known
-  const paths = makePaths([{ jsonProperty: eventsPath }])
-  // The path through objects alone: a key with the whole text is no path.
-  const made = { walk: new EventScan(scan, paths), slot: paths.path[0]! }
-  if (walks.size >= WALKS_MAX) walks.delete(walks.keys().next().value as string)
-  walks.set(eventsPath, made)
-  return made
-}
-
-/** The bytes of the array or object at the path. The whole document is validated. */
-function eventsAt(eventsPath: string, document: Uint8Array): Uint8Array | BodyRefusal {
-  const { walk, slot } = walkOf(eventsPath)
-  if (!scan.load(document, 0, document.length)) return describeDocument(scan.document)
-  const isObject = scan.skipSpace() === OPEN_OBJECT
-  let isValid = isObject ? walk.walk() : scan.skipValue()
-  if (isValid) {
-    scan.skipSpace()
-    isValid = scan.pos === scan.end || scan.refuseGrammar(EXPECTED.end)
-  }
-  if (!isValid) {
-    const broken = { event: -1, word: scan.refusalWord(), byte: scan.stoppedAt }
-    return describeDocument(scan.document, broken.byte < 0 ? undefined : broken)
-  }
-  const found = isObject ? walk.found[slot] : FOUND.nothing
-  if (found === FOUND.array || found === FOUND.object)
-    return document.subarray(walk.starts[slot]!, walk.ends[slot]!)
-  const what = found === FOUND.nothing ? 'nothing' : 'neither an array nor an object'
-  return refuseBody(
-    'no_events_at_path',
-    `the body has ${what} at "${eventsPath}", the eventsPath of this source`,
-  )
 }

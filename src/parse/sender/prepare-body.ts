@@ -1,30 +1,33 @@
 /**
  * Makes the JSON document of a received body, in the parse worker: checks the signature over the
- * bytes as they came, inflates, answers a handshake, and turns the format into JSON.
+ * bytes as they came, inflates, drops a byte order mark, answers a handshake, and turns the format
+ * into JSON.
  */
 import type { SignatureError, SignatureSettings } from '../../format/sender.ts'
 import { must } from '../../util/assert.ts'
 import { describeDocument } from '../event-error.ts'
 import { gunzipBody } from '../gunzip.ts'
+import { withoutMark } from '../json-scan.ts'
 import { type BodyRefusal, isBytes, refuseBody } from './body-error.ts'
 import { toJsonDocument } from './body-format.ts'
 import { bodyHandshake } from './body-handshake.ts'
+import type { BodyEvents, EventsSchema } from './events-in.ts'
 import type { EarlyAnswer, Received } from './received.ts'
 import type { Unzstd } from './unzstd.ts'
 import { verifySignature } from './verify-signature.ts'
 
 /**
- * The document, or the answer to the request.
+ * The events, or the answer to the request.
  * @param body in memory that is used again
- * @param eventsPath of the schema; null where the body itself is the events
+ * @param schema says where the events stand; null where the body itself is the events
  * @param unzstd the worker's decoder, which a body of zstd needs
  */
 export function prepareBody(
   body: Uint8Array,
   { encoding, format, signature, handshakes, refused }: Received,
-  eventsPath: string | null,
+  schema: EventsSchema | null,
   unzstd: Unzstd | undefined,
-): Uint8Array | EarlyAnswer {
+): BodyEvents | EarlyAnswer {
   if (refused !== undefined) return refused.refusal
   const settings = signature === undefined ? undefined : settingsOf(signature.settings)
   const error =
@@ -43,7 +46,7 @@ export function prepareBody(
     const reply = bodyHandshake(kind, decoded, secret, handshakes?.headers ?? {})
     if (reply !== undefined) return reply
   }
-  return toJsonDocument(format, decoded, eventsPath)
+  return toJsonDocument(format, decoded, schema)
 }
 
 const SIGNATURE_MESSAGES: Readonly<Record<SignatureError, string>> = {
@@ -68,14 +71,15 @@ function settingsOf(json: string): SignatureSettings {
   return settings
 }
 
-/** The bytes of a body before they were compressed. */
+/** The bytes of a body before they were compressed, without a byte order mark. */
 export function decodeBody(
   body: Uint8Array,
   encoding: Received['encoding'],
   unzstd: Unzstd | undefined,
 ): Uint8Array | BodyRefusal {
-  if (encoding === 'identity') return body
-  if (encoding === 'zstd') return must(unzstd, 'the decoder of a task with zstd')(body)
-  const inflated = gunzipBody(body)
-  return typeof inflated === 'number' ? describeDocument(inflated) : inflated
+  if (encoding === 'identity') return withoutMark(body)
+  const inflated =
+    encoding === 'zstd' ? must(unzstd, 'the decoder of a task with zstd')(body) : gunzipBody(body)
+  if (typeof inflated === 'number') return describeDocument(inflated)
+  return isBytes(inflated) ? withoutMark(inflated) : inflated
 }

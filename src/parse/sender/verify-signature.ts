@@ -12,6 +12,7 @@ import { createHmac, type KeyObject, timingSafeEqual, verify } from 'node:crypto
 import type { SignatureError, SignatureSettings, SignedHead } from '../../format/sender.ts'
 import { secretDigest } from '../../util/authorization.ts'
 import { KiB } from '../../util/limits.ts'
+import { withoutMark } from '../json-scan.ts'
 import { TimeReader } from '../timestamp.ts'
 import type { Key } from './signature-keys.ts'
 import { type Encoding, type Form, formOf, formsOf, type Place } from './signature-schemes.ts'
@@ -234,7 +235,8 @@ function timestampMs(text: string): number {
 /** The text of a number in a signed body of JSON; undefined where there is none of that name. */
 function numberIn(body: Uint8Array, property: string): string | undefined {
   try {
-    const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString()
+    const { buffer, byteOffset, byteLength } = withoutMark(body)
+    const text = Buffer.from(buffer, byteOffset, byteLength).toString()
     const value = (JSON.parse(text) as Record<string, unknown> | null)?.[property]
     return typeof value === 'number' ? String(value) : undefined
   } catch {

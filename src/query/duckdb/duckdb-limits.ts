@@ -60,12 +60,18 @@ export function memoryBytesOf(propeller: Propeller, bytes = QUERY_MEMORY_BYTES):
 }
 
 /**
- * The limit of the system on a query process: the memory of the two largest propellers, since two
- * queries run at once, the texts of each thread, and all else that the process needs.
+ * The limit of the system on a query process: the memory of the largest propellers, as many as
+ * queries run at once, the texts of their threads, and all else that the process needs. Queries of
+ * one propeller share its memory and its threads, so different ones take most. Instances without
+ * queries keep their threads, and nothing else that counts.
  */
 export function dataBytesOf({ memoryBytes, threads }: { memoryBytes: number; threads: number }): number {
   const all = Object.keys(RESOURCES) as Propeller[]
-  const [largest = 0, second = 0] = all.map(each => memoryBytesOf(each, memoryBytes)).sort((a, b) => b - a)
-  const stacks = all.reduce((sum, each) => sum + threadsOf(each, threads), 0) * THREAD_STACK_BYTES
-  return largest + second + QUERY_OVERHEAD_BYTES + stacks + threads * CHUNK_TEXT_BYTES_MAX
+  const largest = all
+    .sort((a, b) => memoryBytesOf(b, memoryBytes) - memoryBytesOf(a, memoryBytes))
+    .slice(0, QUERIES_RUNNING_MAX + 1)
+  const memory = largest.reduce((sum, each) => sum + memoryBytesOf(each, memoryBytes), 0)
+  const threadsAll = (of: readonly Propeller[]) => of.reduce((sum, each) => sum + threadsOf(each, threads), 0)
+  const texts = threadsAll(largest) * CHUNK_TEXT_BYTES_MAX
+  return memory + QUERY_OVERHEAD_BYTES + threadsAll(all) * THREAD_STACK_BYTES + texts
 }

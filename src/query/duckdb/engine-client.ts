@@ -14,13 +14,13 @@ import { setMaxListeners } from 'node:events'
 import type { Propeller } from '../../catalog/documents/model.ts'
 import type { EnsureWhole } from '../../store/check/segment-checks.ts'
 import { PROCESS_MEMORY } from '../../util/duckdb-errors.ts'
-import { Unavailable } from '../../util/errors.ts'
+import { CLIENT_GONE, Unavailable } from '../../util/errors.ts'
 import {
   MiB,
   PENALTY_MS,
   PENALTY_RUNNING_MAX,
   QUERIES_RUNNING_MAX,
-  QUERIES_WAITING_MAX,
+  QUERIES_WAITING_BYTES_MAX,
   QUERY_END_MS_MAX,
   QUERY_MEMORY_BYTES,
   QUERY_MS_MAX,
@@ -28,19 +28,13 @@ import {
 import { checkDuckDb } from '../../util/load-package.ts'
 import type { QueryProcessName } from '../../util/paths.ts'
 import { warn } from '../../util/say.ts'
+import { Shares } from '../../util/shares.ts'
 import type { Expression, SqlStatement } from '../expression/ast.ts'
 import type { QueryDone, QueryEngine, QueryTask } from '../plan/query-task.ts'
+import { isLongCopy, QUEUE_FULL, waitingBytes } from '../plan/query-turns.ts'
 import { RESOURCES } from './duckdb-limits.ts'
 import type { EngineSettings } from './engine-calls.ts'
-import {
-  CLIENT_GONE,
-  EngineLane,
-  type EngineQuery,
-  isLong,
-  QUEUE_FULL,
-  type RunEnd,
-  throwIfGone,
-} from './engine-lane.ts'
+import { codeOf, EngineLane, type EngineQuery, type RunEnd, throwIfGone } from './engine-lane.ts'
 import { type EngineCallee, LOST } from './engine-process.ts'
 import { countLiveRows } from './live-rows.ts'
 import { textParser } from './parse-texts.ts'
@@ -78,7 +72,8 @@ export interface EngineOptions
   readonly penaltyMs?: number
   readonly penaltyIdleMs?: number
   readonly runningMax?: number
-  readonly waitingMax?: number
+  readonly waitingBytesMax?: number
+  readonly shortMs?: number
 }
 
 /** Starts the process. Resolves when it can run queries. Both folders must exist. */
@@ -94,13 +89,13 @@ export class EngineClient implements QueryEngine {
   readonly countLiveRows = countLiveRows
   readonly #options: EngineOptions
   readonly #queryMsMax: number
-  readonly #waitingMax: number
   readonly #main: EngineLane
   readonly #penalty: EngineLane
   readonly #penalties: Penalties
   /** Applications whose long copy was in a crash. */
   readonly #suspects: Penalties
-  #checking = 0
+  /** Of bytes, for queries that wait for checksums or for their turn, or run. */
+  readonly #shares: Shares
   /** Queries so far: the id of the last one. */
   #queries = 0
   readonly parse = textParser<Expression>('expression', text =>
@@ -118,13 +113,12 @@ export class EngineClient implements QueryEngine {
     checkDuckDb()
     this.#options = options
     this.#queryMsMax = options.queryMsMax ?? QUERY_MS_MAX
-    this.#waitingMax = options.waitingMax ?? QUERIES_WAITING_MAX
+    this.#shares = new Shares(options.waitingBytesMax ?? QUERIES_WAITING_BYTES_MAX)
     this.#penalties = new Penalties(options.penaltyMs ?? PENALTY_MS)
     this.#suspects = new Penalties(options.penaltyMs ?? PENALTY_MS)
     const endMsMax = options.queryEndMsMax ?? QUERY_END_MS_MAX
     const common = {
       crashAt: options.crashAt,
-      waitingMax: this.#waitingMax,
       // Queries that do not end hold slots until their process is replaced. Others wait longer.
       waitMsMax: this.#queryMsMax + 2 * endMsMax,
       endMsMax,
@@ -137,6 +131,8 @@ export class EngineClient implements QueryEngine {
       name: 'query',
       settings: settingsOf(options),
       runningMax: options.runningMax ?? QUERIES_RUNNING_MAX,
+      hasShortSlot: true,
+      shortMs: options.shortMs,
       limited: query => this.#limited(query),
       queriesMaxOf: fairKey => this.#resourcesOf(fairKey)?.queriesMax ?? Number.POSITIVE_INFINITY,
     })
@@ -145,6 +141,7 @@ export class EngineClient implements QueryEngine {
       name: 'penalty',
       settings: penaltySettingsOf(options),
       runningMax: PENALTY_RUNNING_MAX,
+      hasShortSlot: false,
       idleMs: options.penaltyIdleMs ?? PENALTY_IDLE_MS,
       limited: ({ task, fairKey }) => ({ ...task, msMax: this.#msMaxOf(fairKey) }),
       queriesMaxOf: () => PENALTY_RUNNING_MAX,
@@ -167,24 +164,25 @@ export class EngineClient implements QueryEngine {
 
   async run(task: QueryTask, fairKey: string, verify = () => {}, gone?: AbortSignal): Promise<QueryDone> {
     throwIfGone(gone)
-    if (this.#checking >= this.#waitingMax) throw QUEUE_FULL()
-    const checked = this.#ensureWhole(task, fairKey, gone)
-    if (checked !== undefined) {
-      await checked
-      throwIfGone(gone)
-    }
-    const own = { ...task, id: ++this.#queries }
+    const bytes = waitingBytes(task)
+    if (!this.#shares.tryTake(fairKey, bytes)) throw QUEUE_FULL()
     let leave = () => {}
-    const done = new Promise<QueryDone>((resolve, reject) => {
-      const state = { wait: undefined, wasBesideCulprit: false, crashedIn: undefined }
-      const query: EngineQuery = { task: own, fairKey, verify, gone, resolve, reject, ...state }
-      this.#laneOf(query).add(query)
-      leave = this.#listen(query)
-    })
     try {
-      return await done
+      const checked = this.#ensureWhole(task, fairKey, gone)
+      if (checked !== undefined) {
+        await checked
+        throwIfGone(gone)
+      }
+      const own = { ...task, id: ++this.#queries }
+      return await new Promise<QueryDone>((resolve, reject) => {
+        const state = { wait: undefined, isSlow: false, wasBesideCulprit: false, crashedIn: undefined }
+        const query: EngineQuery = { task: own, fairKey, verify, gone, resolve, reject, ...state }
+        this.#laneOf(query).add(query)
+        leave = this.#listen(query)
+      })
     } finally {
       leave()
+      this.#shares.give(fairKey, bytes)
     }
   }
 
@@ -204,12 +202,7 @@ export class EngineClient implements QueryEngine {
   /** Checks files before the query takes a slot. Returns undefined where all are checked. */
   #ensureWhole(task: QueryTask, fairKey: string, gone: AbortSignal | undefined): Promise<void> | undefined {
     const msMax = task.copyTo?.msMax ?? this.#msMaxOf(fairKey)
-    const checked = this.#options.ensureWhole(segmentsOf(task), { msMax, gone })
-    if (checked === undefined) return undefined
-    this.#checking += 1
-    return checked.finally(() => {
-      this.#checking -= 1
-    })
+    return this.#options.ensureWhole(segmentsOf(task), { fairKey, msMax, gone })
   }
 
   forget(files: readonly string[]): void {
@@ -275,10 +268,14 @@ export class EngineClient implements QueryEngine {
   /** Answers a query that ran, or lets it run again. */
   #ended(query: EngineQuery, end: RunEnd, lane: QueryProcessName): void {
     if ('done' in end) query.resolve(end.done)
-    else if (end.lost === 'own') {
-      this.#penalise(query, 'a query did not end after its interrupt')
-      query.reject(query.gone?.aborted === true ? CLIENT_GONE() : TOOK_TOO_LONG())
-    } else if (query.gone?.aborted === true) query.reject(CLIENT_GONE())
+    else this.#failed(query, end, lane)
+  }
+
+  #failed(query: EngineQuery, end: Extract<RunEnd, { readonly error: Error }>, lane: QueryProcessName): void {
+    if (end.lost === 'own') this.#penalise(query, 'a query did not end after its interrupt')
+    if (query.gone?.aborted === true) query.reject(CLIENT_GONE())
+    else if (end.isTooSlow === true) this.#laneOf(query).add(query)
+    else if (end.lost === 'own') query.reject(TOOK_TOO_LONG())
     else if (end.lost === 'other') this.#runBesideNoCulprit(query, end.error)
     else if (end.lost === 'crash') this.#runAlone(query, end.error, lane)
     else if (codeOf(end.error) === PROCESS_MEMORY) this.#findMemory(query, end.error, lane)
@@ -304,7 +301,7 @@ export class EngineClient implements QueryEngine {
    * waiting. Its second crash counts as its fault.
    */
   #runAlone(query: EngineQuery, error: Error, lane: QueryProcessName): void {
-    if (isLong(query)) {
+    if (isLongCopy(query)) {
       if (this.#isOfApplication(query) && !this.#suspects.add(query.fairKey))
         this.#penalise(query, 'the query process ended twice during a copy')
       query.reject(error)
@@ -322,7 +319,7 @@ export class EngineClient implements QueryEngine {
    * alone. A long copy runs once.
    */
   #findMemory(query: EngineQuery, error: Error, lane: QueryProcessName): void {
-    if (lane === 'query' && query.crashedIn === undefined && !isLong(query)) {
+    if (lane === 'query' && query.crashedIn === undefined && !isLongCopy(query)) {
       query.crashedIn = lane
       this.#penalty.addAgain(query)
       return
@@ -337,15 +334,8 @@ export class EngineClient implements QueryEngine {
     if (!this.#isOfApplication(query)) return
     if (this.#penalties.add(fairKey))
       warn(`the queries of application ${fairKey} run one by one in the penalty process for a time: ${why}`)
-    for (const waiting of this.#main.takeWaiting(other => other.fairKey === fairKey)) this.#move(waiting)
-  }
-
-  #move(query: EngineQuery): void {
-    try {
-      this.#laneOf(query).add(query)
-    } catch (error) {
-      query.reject(error as Error)
-    }
+    for (const waiting of this.#main.takeWaiting(other => other.fairKey === fairKey))
+      this.#laneOf(waiting).add(waiting)
   }
 
   /** Returns false for the query of a job or of a command. */
@@ -355,10 +345,6 @@ export class EngineClient implements QueryEngine {
 }
 
 const TOOK_TOO_LONG = () => new Unavailable('timeout', 'the query took too long')
-
-function codeOf(error: Error): string | undefined {
-  return error instanceof Unavailable ? error.code : undefined
-}
 
 /** The penalty lane has less memory and fewer threads: such an error may be only its own. */
 function isOfSmallLane(error: Error): boolean {

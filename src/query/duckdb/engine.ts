@@ -208,8 +208,7 @@ export class Engine {
       const own = index === 0 ? { rowRange: task.rowRange, sequenceAfter: task.sequenceAfter } : {}
       read.push({ ...sources, restriction: restrictions[index], ...own, hasPositions })
     }
-    const files = pools.flatMap(({ segments }) => segments.map(({ file }) => file))
-    return await this.#execute(running, task, withRows(read, statement), files)
+    return await this.#execute(running, task, withRows(read, statement), read)
   }
 
   /** The segments of one pool. Their deleted rows are in a view or in a table from here on. */
@@ -249,10 +248,10 @@ export class Engine {
     return columns
   }
 
-  async #execute(running: Running, task: QueryTask, select: string, files: readonly string[]) {
+  async #execute(running: Running, task: QueryTask, select: string, read: readonly PoolSources[]) {
     throwIfStopped(running)
     const { work = [] } = task.statement
-    await this.#chunkWork.check(running.connection, work, files, () => throwIfStopped(running))
+    await this.#chunkWork.check(running.connection, work, read, () => throwIfStopped(running))
     const { copyTo } = task
     const { temporaryFolder, outputFolder } = this.#settings
     if (copyTo !== undefined)

@@ -114,6 +114,12 @@ function rowsOf(
   ]
 }
 
+/** The rows of a segment that a policy lets pass, deleted ones too, with ROW_NUMBER. */
+export function passedRows(schema: PoolSchema, source: SegmentSource, where: string): string {
+  const all = `${selectList(schema, [source], true)} FROM ${scan([source], true)} s`
+  return `(SELECT * FROM (${all}) WHERE ${where})`
+}
+
 /** The columns and rows of `allName` that a reader sees. */
 function visibleRows(schema: PoolSchema, { columns: names, where }: Restriction, allName: string): string {
   // Without a column, rows can still be counted.

@@ -2,13 +2,14 @@
  * SQL texts on their way to the parser, on the main thread: each is checked, looked up in a cache,
  * and parsed when it is its turn.
  *
- *   W-9  The texts that wait have a limit, and those of one application half of it. Cached texts
- *        have a limit of characters in all; the least recently used go first. Their trees are
- *        bounded by EXPRESSION_NODES_MAX and by the texts themselves.
+ *   W-9  The texts that wait have a limit, which applications share. Cached texts have a limit of
+ *        characters in all; the least recently used go first. Their trees are bounded by
+ *        EXPRESSION_NODES_MAX and by the texts themselves.
  */
 import { Unavailable } from '../../util/errors.ts'
 import { FairQueue } from '../../util/fair-queue.ts'
 import { EXPRESSIONS_CACHED_CHARACTERS, EXPRESSIONS_PARSING_MAX } from '../../util/limits.ts'
+import { Shares } from '../../util/shares.ts'
 import { type SqlForm, sqlTextProblem } from '../expression/text-problem.ts'
 import type { BadQuery } from '../expression/values.ts'
 
@@ -29,13 +30,15 @@ export function textParser<Tree>(
 
 interface Waiter<T> {
   readonly text: string
+  readonly fairKey: string
   readonly resolve: (answer: Promise<T>) => void
 }
 
 /** One text is parsed at a time, and applications take turns. */
 export class ParseQueue<T> {
   readonly #parse: (text: string) => Promise<T>
-  readonly #waiting = new FairQueue<Waiter<T>>(EXPRESSIONS_PARSING_MAX)
+  readonly #waiting = new FairQueue<Waiter<T>>()
+  readonly #shares = new Shares(EXPRESSIONS_PARSING_MAX)
   #isBusy = false
 
   constructor(parse: (text: string) => Promise<T>) {
@@ -44,9 +47,9 @@ export class ParseQueue<T> {
 
   run(text: string, fairKey: string): Promise<T> {
     return new Promise(resolve => {
-      const isFull = this.#waiting.sizeOf(fairKey) >= EXPRESSIONS_PARSING_MAX / 2
-      if (isFull || !this.#waiting.tryPush(fairKey, { text, resolve }))
+      if (!this.#shares.tryTake(fairKey))
         throw new Unavailable('queue_full', 'too many SQL texts are waiting')
+      this.#waiting.push(fairKey, { text, fairKey, resolve })
       if (!this.#isBusy) void this.#work()
     })
   }
@@ -54,6 +57,7 @@ export class ParseQueue<T> {
   async #work(): Promise<void> {
     this.#isBusy = true
     for (let next = this.#waiting.tryShift(); next !== undefined; next = this.#waiting.tryShift()) {
+      this.#shares.give(next.fairKey)
       const answer = this.#parse(next.text)
       next.resolve(answer)
       await answer.catch(() => undefined) // the waiter gets the failure

@@ -55,14 +55,14 @@ const VALUE_BYTES_MAX = 1_024
 const SHORT = new Set(['hash', 'value', 'null'])
 
 export class TextWorkCounter {
-  readonly #work: (TextWork & { readonly isOfPolicy?: boolean })[] = []
+  readonly #work: TextWork[] = []
   /** The columns that are behind the names of outputs. Equal names are taken for one. */
   readonly #outputs = new Map<string, Map<string, number>>()
   #isJoined = false
   /** The expression is a condition on rows as they are scanned. */
   isScan = false
-  /** It is a policy's: it stands below the barrier, so that no join comes before it. */
-  isOfPolicy = false
+  /** The pool whose policy it is: it stands below the barrier, so that no join comes before it. */
+  policyOf: number | undefined
 
   /** Counts one operation, without its operands. */
   note(typed: Typed): void {
@@ -95,11 +95,14 @@ export class TextWorkCounter {
   /** All work, by the names of columns. */
   total(): readonly TextWork[] {
     const merged = new Map<string, TextWork>()
-    for (const { isOfPolicy = false, ...each } of this.#work) {
+    for (const each of this.#work) {
       if (each.isOfJoin && !this.#isJoined) continue
-      const isOfJoin = this.#isJoined && !isOfPolicy
-      for (const [name, times] of this.#behind(each.name, new Set())) {
-        const key = `${each.isScan} ${each.rows} ${isOfJoin} ${name}`
+      const isOfQuestion = each.policyOf === undefined
+      const isOfJoin = this.#isJoined && isOfQuestion
+      // Whatever a question names so, a policy reads the column of its pool.
+      const behind = isOfQuestion ? this.#behind(each.name, new Set()) : new Map([[each.name, 1]])
+      for (const [name, times] of behind) {
+        const key = `${each.isScan} ${each.rows} ${each.policyOf} ${name}`
         const { ns = 0, made = 0 } = merged.get(key) ?? {}
         const more = { ns: ns + each.ns * times, made: made + each.made * times }
         merged.set(key, { ...each, ...more, name, isOfJoin })
@@ -109,8 +112,9 @@ export class TextWorkCounter {
   }
 
   #add(name: string, cost: Cost): void {
-    const { isScan, isOfPolicy } = this
-    this.#work.push({ name, ...cost, isScan, rows: Infinity, isOfJoin: false, isOfPolicy })
+    const { isScan, policyOf } = this
+    const ofPolicy = policyOf === undefined ? {} : { policyOf }
+    this.#work.push({ name, ...cost, isScan, rows: Infinity, isOfJoin: false, ...ofPolicy })
   }
 
   /** The columns behind a name, itself among them: it may be that of a column of the pool too. */

@@ -10,12 +10,12 @@ import { DuckdbWriter } from './write-expression.ts'
 export const duckdb: Dialect = {
   system: 'duckdb',
   write(plan) {
-    const writer: DuckdbWriter = new DuckdbWriter(select => selectSql(select, writer))
+    const writer = newWriter()
     const { select, visible, commons = [], others = [] } = plan
     const sql = selectSql(select, writer)
     const tables = commons.map(common => commonSql(common, writer)).join(', ')
-    const restriction = restrictionOf(visible, writer)
-    const otherRestrictions = others.map(other => restrictionOf(other.visible, writer))
+    const restriction = restrictionOf(visible, 0, writer)
+    const otherRestrictions = others.map((other, index) => restrictionOf(other.visible, index + 1, writer))
     for (const { value } of select.outputs) writer.work.answer(value, select.limit ?? Infinity)
     const work = writer.work.total()
     return {
@@ -30,14 +30,19 @@ export const duckdb: Dialect = {
   },
 }
 
-function restrictionOf(visible: VisibleRows | undefined, writer: DuckdbWriter): Restriction | undefined {
+function restrictionOf(
+  visible: VisibleRows | undefined,
+  pool: number,
+  writer: DuckdbWriter,
+): Restriction | undefined {
   if (visible === undefined) return undefined
   const { columns, where } = visible
   if (where === undefined) return { columns, where: '' }
-  writer.work.isOfPolicy = true
+  writer.work.policyOf = pool
   const sql = conditionSql(where, true, writer)
-  writer.work.isOfPolicy = false
-  return { columns, where: sql }
+  writer.work.policyOf = undefined
+  const alone = newWriter()
+  return { columns, where: sql, alone: { sql: alone.write(where), bounds: alone.binder.bounds } }
 }
 
 /** DuckDB writes a table that is read once into its place, where conditions may reach it. */
@@ -147,6 +152,10 @@ function positionOr(value: Typed, outputs: readonly Output[], writer: DuckdbWrit
 
 /** Throws Refused for an expression that alone has more patterns than a query may have. */
 export function checkPatterns(typed: Typed): void {
+  newWriter().write(typed)
+}
+
+function newWriter(): DuckdbWriter {
   const writer: DuckdbWriter = new DuckdbWriter(select => selectSql(select, writer))
-  writer.write(typed)
+  return writer
 }

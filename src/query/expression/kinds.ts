@@ -55,7 +55,7 @@ export function coerce(literal: AnyLiteral, target: Typed, rounding?: Rounding):
     case 'date':
       return parsed('DATE', text) ?? parsed('TIMESTAMP', text) ?? must('DATE', text)
     case 'instant':
-      return must('TIMESTAMP', text)
+      return boundValue(parseValue('TIMESTAMP', text, target.column?.roundsEpochs))
     case 'integer':
     case 'real':
       return number(literal, text, target, rounding)

@@ -13,6 +13,8 @@ import { type Bound, Refused } from './values.ts'
 export interface QueryColumn {
   readonly name: string
   readonly type: ColumnType
+  /** A TIMESTAMP of a pool whose schema lacks `cutsEpochs`. All other texts of times are cut. */
+  readonly roundsEpochs?: true
 }
 
 /** A pool as one reader sees it. */
@@ -24,11 +26,15 @@ export interface PoolView extends PoolSchema {
 /** The columns of a pool in the order that clients see, without `_service_sequence`. */
 export function queryColumns(view: PoolView): readonly QueryColumn[] {
   const all: readonly QueryColumn[] = [
-    { name: RECEIVED_AT, type: 'TIMESTAMP' },
+    columnIn(view, RECEIVED_AT, 'TIMESTAMP'),
     { name: PAYLOAD, type: 'JSON' },
-    ...view.columns.map(({ name, type }) => ({ name, type })),
+    ...view.columns.map(({ name, type }) => columnIn(view, name, type)),
   ]
   return view.visible === undefined ? all : all.filter(({ name }) => view.visible?.has(name))
+}
+
+function columnIn({ cutsEpochs }: PoolSchema, name: string, type: ColumnType): QueryColumn {
+  return type === 'TIMESTAMP' && cutsEpochs !== true ? { name, type, roundsEpochs: true } : { name, type }
 }
 
 /**
@@ -44,10 +50,10 @@ export function findColumn(view: PoolView, name: string): QueryColumn {
 /** The column of exactly that name; undefined if the reader sees none. */
 export function exactColumn(view: PoolView, name: string): QueryColumn | undefined {
   if (view.visible?.has(name) === false) return undefined
-  if (name === RECEIVED_AT) return { name, type: 'TIMESTAMP' }
+  if (name === RECEIVED_AT) return columnIn(view, name, 'TIMESTAMP')
   if (name === PAYLOAD) return { name, type: 'JSON' }
   const type = view.columns.find(each => each.name === name)?.type
-  return type === undefined ? undefined : { name, type }
+  return type && columnIn(view, name, type)
 }
 
 /** The column of that name, or the only one whose name is equal ignoring case. */
@@ -61,10 +67,8 @@ export function similarColumn(view: PoolView, name: string): QueryColumn | undef
 
 /** The primary timestamp's column; `_service_received_at` in a pool without one. */
 export function timestampColumn(schema: PoolSchema): QueryColumn {
-  const column = schema.columns[schema.timestamp]
-  return column === undefined
-    ? { name: RECEIVED_AT, type: 'TIMESTAMP' }
-    : { name: column.name, type: column.type }
+  const { name, type } = schema.columns[schema.timestamp] ?? { name: RECEIVED_AT, type: 'TIMESTAMP' }
+  return columnIn(schema, name, type)
 }
 
 /** A JSON number: sign and integer part, fraction, exponent. */
@@ -76,15 +80,15 @@ const REAL_MAX = 2n ** 53n
 const SURROGATE = /\p{Surrogate}/u
 
 /** The bound value of `text` for a column of `type`. Throws Refused. */
-export function parseValue(type: ColumnType, text: string): Bound {
-  const bound = tryValue(type, text)
+export function parseValue(type: ColumnType, text: string, roundsEpochs?: boolean): Bound {
+  const bound = tryValue(type, text, roundsEpochs)
   if (bound === undefined) throw notOfType(type, text)
   return bound
 }
 
 /** The bound value of `text` for a column of `type`; undefined if it is none. */
-export function tryValue(type: ColumnType, text: string): Bound | undefined {
-  const value = read(type, text)
+export function tryValue(type: ColumnType, text: string, roundsEpochs = false): Bound | undefined {
+  const value = type === 'TIMESTAMP' ? readTimestamp(text, !roundsEpochs) : read(type, text)
   return value === undefined ? undefined : { type, value }
 }
 
@@ -127,7 +131,7 @@ export function parsePrinted(type: 'DATE' | 'TIMESTAMP', text: string): bigint |
   return Number.isFinite(ms) ? BigInt(ms) * 1000n + BigInt(micros ?? 0) : undefined
 }
 
-function read(type: ColumnType, text: string): string | number | boolean | undefined {
+function read(type: Exclude<ColumnType, 'TIMESTAMP'>, text: string): string | number | boolean | undefined {
   switch (type) {
     case 'STRING':
       return SURROGATE.test(text) ? undefined : text
@@ -141,8 +145,6 @@ function read(type: ColumnType, text: string): string | number | boolean | undef
       return finite(text, value => value)
     case 'DATE':
       return readDate(text)
-    case 'TIMESTAMP':
-      return readTimestamp(text)
     default:
       return readInteger(text, BigInt(8 * valueBytes(type)))
   }
@@ -218,12 +220,13 @@ function readDate(text: string): string | undefined {
   return reader.date(bytes, 0, bytes.length) ? String(reader.days) : undefined
 }
 
-function readTimestamp(text: string): string | undefined {
+function readTimestamp(text: string, cuts: boolean): string | undefined {
   const match = matchNumber(text)
   if (match === undefined) return parseInstant(text)?.toString()
   const reader = new TimeReader()
   const isReal = match[2] !== undefined || match[3] !== undefined
-  return reader.epoch(Buffer.from(text), 0, text.length, isReal) ? String(microsOf(reader)) : undefined
+  const isTime = reader.epoch(Buffer.from(text), 0, text.length, isReal, cuts)
+  return isTime ? String(microsOf(reader)) : undefined
 }
 
 function microsOf(reader: TimeReader): bigint {

@@ -64,6 +64,19 @@ export interface Select {
   readonly offset?: number
 }
 
+/**
+ * A name inside of a statement: of an output or of a table. No column of a pool begins so, in any
+ * case, so no engine takes one for the other.
+ */
+export function internal(name: string): string {
+  return `_service_${name}`
+}
+
+/** The name of an output of a statement: names of users may be equal. */
+export function outputName(index: number): string {
+  return internal(`c${index + 1}`)
+}
+
 /** An output of the SELECT that another one reads `from`. */
 export function outputOf({ name, value: { kind, bits } }: Output): Typed {
   return { op: 'output', kind, bits, operands: [], word: name }

@@ -15,6 +15,11 @@ export interface BadQuery {
   readonly badRequest: string
 }
 
+/** The answer is beyond a limit, which the code names. */
+export interface BadAnswer extends BadQuery {
+  readonly code: string
+}
+
 /** The caller's question is refused, for this reason. Its answer is a BadQuery. */
 export class Refused extends Error {
   override readonly name = 'Refused'

@@ -1,5 +1,5 @@
 // Which rows of segments are not deleted, as a function of DuckDB's: the predicate of live rows in
-// ../live-rows.ts. The specification is the anti-join there.
+// ../duckdb/live-rows.ts. The specification is the anti-join there.
 //
 //   keepDeletedRows(parts)    one segment's deleted rows, copied and sorted     ──► id of a set
 //   dropDeletedRows(set)

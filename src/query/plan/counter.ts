@@ -1,4 +1,5 @@
 /** The counter: one metric over the rows that a question selects, answered as one value. */
+import { internal } from '../expression/select.ts'
 import { type MetricQuery, type MetricQueryInput, metricTexts, planMetric, readMetric } from './metric.ts'
 import type { Question } from './question.ts'
 
@@ -21,7 +22,7 @@ export const counter: Question<CounterInput, CounterQuery, CounterAnswer> = {
   plan(view, query, context) {
     const rows = planMetric(view, query, context)
     return {
-      select: { where: rows.where, outputs: [{ name: 'value', value: rows.metric }] },
+      select: { where: rows.where, outputs: [{ name: internal('value'), value: rows.metric }] },
       ...rows.pruning,
       answer: ([row]) => ({ value: row?.[0] ?? null }),
     }

@@ -7,7 +7,7 @@
 import { RECEIVED_AT } from '../../format/schema.ts'
 import { PAGE_ROWS_MAX } from '../../util/limits.ts'
 import type { PoolView, QueryColumn } from '../expression/operand.ts'
-import type { Output } from '../expression/select.ts'
+import { internal, type Output, outputName } from '../expression/select.ts'
 import { boundValue, columnOf, nullOf, operation } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
 import { type ColumnOrder, findGridColumns, isOrderTotal, listOrder, recordOrder } from './grid-columns.ts'
@@ -54,7 +54,7 @@ function planGrid(view: PoolView, query: GridQuery, context: PlanContext): Plann
   const rows = planWhere(view, query, context)
   if (columns.length === 0) return emptyGrid(rows.pruning)
   const order = gridOrder(view, columns, query)
-  const outputs = columns.map((column, index) => ({ name: `c${index + 1}`, value: columnOf(column) }))
+  const outputs = columns.map((column, index) => ({ name: outputName(index), value: columnOf(column) }))
   const keys = [
     ...order.map(each => keyOf(view, each, columns, outputs)),
     ...(isOrderTotal(view) ? [] : cellsKey(order, columns, outputs)),
@@ -77,7 +77,7 @@ function emptyGrid(pruning: Pruning): PlannedQuestion<GridAnswer> {
     ...pruning,
     select: {
       where: boundValue({ type: 'BOOLEAN', value: false }),
-      outputs: [{ name: 'none', value: nullOf('text') }],
+      outputs: [{ name: internal('none'), value: nullOf('text') }],
     },
     answer: () => ({ headers: [], rows: [], edges: [], nodes: [], pageInfo }),
   }

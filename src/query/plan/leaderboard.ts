@@ -1,7 +1,7 @@
 /** The leaderboard: a metric by the values of columns, in the order of the metric. */
 import { LEADERBOARD_ROWS_MAX } from '../../util/limits.ts'
 import type { PoolView } from '../expression/operand.ts'
-import { type Order, outputOf, type Select } from '../expression/select.ts'
+import { internal, type Order, outputOf, type Select } from '../expression/select.ts'
 import { operation, type Typed } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
 import {
@@ -63,7 +63,7 @@ function planLeaderboard(
   const dimensions = planDimensions(view, 'dimensions', query.dimensions)
   const groups: Select = {
     where: rows.where,
-    outputs: [...dimensions, { name: 'value', value: rows.metric }],
+    outputs: [...dimensions, { name: internal('value'), value: rows.metric }],
     groupBy: dimensions.map(({ value }) => value),
   }
   const outputs = groups.outputs.map(output => ({ name: output.name, value: outputOf(output) }))

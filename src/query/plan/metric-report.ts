@@ -6,7 +6,7 @@
 import { PAGE_ROWS_MAX, REPORT_METRICS_MAX } from '../../util/limits.ts'
 import { withFilter } from '../expression/functions.ts'
 import { findColumn, type PoolView } from '../expression/operand.ts'
-import { type Order, type Output, outputOf } from '../expression/select.ts'
+import { internal, type Order, type Output, outputOf } from '../expression/select.ts'
 import { boundValue, castTo, nullOf, operation, type Typed } from '../expression/typed.ts'
 import { partOf, Refused } from '../expression/values.ts'
 import type { OrderKey } from './keyset.ts'
@@ -114,7 +114,7 @@ function planReport(view: PoolView, query: ReportQuery, context: PlanContext): P
   const rows = planWhere(view, query, context)
   const dimensions = planDimensions(view, 'dimensions', query.dimensions)
   const metrics = query.metrics.map((each, index) => ({
-    name: `m${index}`,
+    name: internal(`m${index}`),
     value: partOf(`metrics, number ${index + 1}`, () => planReportMetric(view, each, context)),
   }))
   const inner = [...dimensions, ...metrics]

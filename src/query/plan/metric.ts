@@ -4,7 +4,7 @@ import { NUMBER_TYPES, ORDERED_TYPES } from '../../format/schema.ts'
 import { DIMENSIONS_MAX } from '../../util/limits.ts'
 import { checkMetric } from '../expression/check.ts'
 import { findColumn, type PoolView, quoted } from '../expression/operand.ts'
-import type { Output } from '../expression/select.ts'
+import { internal, type Output } from '../expression/select.ts'
 import { columnOf, operation, type Typed } from '../expression/typed.ts'
 import { partOf, Refused } from '../expression/values.ts'
 import { isGivenText, type PlanContext, parsedText } from './plan-context.ts'
@@ -177,6 +177,9 @@ export function planDimensions(
 ): readonly Output[] {
   return partOf(field, () => {
     if (names.length > DIMENSIONS_MAX) throw new Refused(`there are at most ${DIMENSIONS_MAX}`)
-    return names.map((name, index) => ({ name: `d${index}`, value: columnOf(findColumn(view, name)) }))
+    return names.map((name, index) => ({
+      name: internal(`d${index}`),
+      value: columnOf(findColumn(view, name)),
+    }))
   })
 }

@@ -12,7 +12,7 @@
  */
 import { must } from '../../util/assert.ts'
 import { GRAPHQL_VALUES_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX } from '../../util/limits.ts'
-import { allOf, type Output, outputOf, type Select } from '../expression/select.ts'
+import { allOf, internal, type Output, outputOf, type Select } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
 import { listId, type Position, readCursor, writeCursor } from './cursor.ts'
@@ -115,7 +115,7 @@ function withKeys({ outputs: shown, keys }: List): Columns {
   const outputs = [...shown]
   const keyAt = keys.map(({ value }, index) => {
     const found = shown.findIndex(output => output.value === value)
-    return found >= 0 ? found : outputs.push({ name: `k${index + 1}`, value }) - 1
+    return found >= 0 ? found : outputs.push({ name: internal(`k${index + 1}`), value }) - 1
   })
   return { outputs, keyAt }
 }

@@ -5,6 +5,7 @@
 import { NUMBER_TYPES } from '../../format/schema.ts'
 import { PERCENTILE_FRACTIONS_MAX } from '../../util/limits.ts'
 import { findColumn, type PoolView, quoted } from '../expression/operand.ts'
+import { internal } from '../expression/select.ts'
 import { columnOf, operation } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
 import type { PlanContext } from './plan-context.ts'
@@ -61,7 +62,7 @@ function planPercentile(
     select: {
       where: rows.where,
       outputs: fractions.map((number, index) => ({
-        name: `p${index}`,
+        name: internal(`p${index}`),
         value: operation('quantile', 'real', [columnOf(column)], { number, numbers: fractions }),
       })),
     },

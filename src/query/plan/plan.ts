@@ -89,6 +89,8 @@ export interface TextWork {
   readonly rows: number
   /** The statement joins tables: one text may be in all rows of a chunk. */
   readonly isOfJoin: boolean
+  /** The pool whose policy does it, on hidden rows too. Absent: the question does it. */
+  readonly policyOf?: number
 }
 
 /** VisibleRows, with the condition in the engine's SQL. */
@@ -97,6 +99,8 @@ export interface Restriction {
   readonly columns: readonly string[] | null
   /** A condition, whose values are among the statement's bounds. '': all rows. */
   readonly where: string
+  /** The same condition with its own values. DuckDB's alone, and absent for all rows. */
+  readonly alone?: Pick<Statement, 'sql' | 'bounds'>
 }
 
 /** True where the answer is the number of live rows: no row needs to be read. */

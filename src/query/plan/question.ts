@@ -8,6 +8,7 @@ import type { PoolView } from '../expression/operand.ts'
 import type { FindMetric } from './metric.ts'
 import type { QueryPlan } from './plan.ts'
 import type { PlanContext } from './plan-context.ts'
+import type { PoolsOfQuestion } from './policy.ts'
 import type { PrintedRows } from './query-task.ts'
 
 export interface PoolReference {
@@ -74,8 +75,11 @@ export interface Question<Input, Query, Answer> extends Askable<Query, Answer> {
 
 export interface Reader {
   readonly applicationId: string
-  /** See Identity: throws AccessEnded where the application may not ask any more. */
-  readonly verifyAgain: () => void
+  /**
+   * Throws AccessEnded where the application may not ask any more, and Unavailable where it may not
+   * see of these pools what it saw.
+   */
+  readonly verifyAgain: (pools: PoolsOfQuestion) => void
   /** Aborted when the client disconnects: its queries end then. */
   readonly gone?: AbortSignal | undefined
   /** The span of its request, in which its queries are shown. */

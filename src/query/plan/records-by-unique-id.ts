@@ -5,6 +5,7 @@
 import { must } from '../../util/assert.ts'
 import { GRAPHQL_VALUES_MAX, RECORDS_MAX, UNIQUE_IDS_MAX } from '../../util/limits.ts'
 import { exactColumn, type PoolView, parseValue, type QueryColumn } from '../expression/operand.ts'
+import { internal, outputName } from '../expression/select.ts'
 import { boundValue, columnOf, operation, type Typed } from '../expression/typed.ts'
 import { type Bound, partOf, Refused } from '../expression/values.ts'
 import { findGridColumns, recordOrder } from './grid-columns.ts'
@@ -55,11 +56,11 @@ function planRecords(
   const place = placeIn(id, ids)
   const order = recordOrder(view).map(({ column, direction }) => ({ value: columnOf(column), direction }))
   const limit = Math.min(RECORDS_MAX, Math.floor(GRAPHQL_VALUES_MAX / (columns.length + 1)))
-  const outputs = columns.map((column, index) => ({ name: `c${index + 1}`, value: columnOf(column) }))
+  const outputs = columns.map((column, index) => ({ name: outputName(index), value: columnOf(column) }))
   return {
     select: {
       where: isOneOf(id, ids),
-      outputs: [...outputs, { name: 'place', value: place }],
+      outputs: [...outputs, { name: internal('place'), value: place }],
       orderBy: [{ value: place, direction: 'ASC' }, ...order],
       limit: limit + 1,
     },
@@ -82,7 +83,7 @@ function uniqueIdColumn(view: PoolView): QueryColumn | undefined {
 function readIds(column: QueryColumn, texts: readonly string[]): readonly Bound[] {
   const ids = new Map<Bound['value'], Bound>()
   for (const text of texts) {
-    const id = partOf('uniqueIds', () => parseValue(column.type, text))
+    const id = partOf('uniqueIds', () => parseValue(column.type, text, column.roundsEpochs))
     if (!ids.has(id.value)) ids.set(id.value, id)
   }
   return [...ids.values()]

@@ -1,7 +1,7 @@
 /** Statistics of a column over the rows of a metric: values, minimum, maximum and average. */
 import { UNIQUE_VALUES_MAX } from '../../util/limits.ts'
 import { findColumn, type PoolView, type QueryColumn } from '../expression/operand.ts'
-import { allOf, type Select } from '../expression/select.ts'
+import { allOf, internal, type Select } from '../expression/select.ts'
 import { columnOf, nullOf, operation } from '../expression/typed.ts'
 import { isBadQuery, refusable } from '../expression/values.ts'
 import { planAggregate } from './metric.ts'
@@ -41,13 +41,13 @@ export const columnValues: Askable<ColumnQuery, PrintedRows> = {
     const distinct: Select = {
       isDistinct: true,
       where: allOf([rows.where, operation('is_not_null', 'boolean', [value])]),
-      outputs: [{ name: 'value', value }],
+      outputs: [{ name: internal('value'), value }],
       limit: UNIQUE_VALUES_MAX + 1,
     }
-    const found = columnOf({ name: 'value', type: column.type })
+    const found = columnOf({ name: internal('value'), type: column.type })
     const select = {
       from: distinct,
-      outputs: [{ name: 'value', value: found }],
+      outputs: [{ name: internal('value'), value: found }],
       orderBy: [{ value: found, direction: 'ASC' }],
     } as const
     return { select, ...rows.pruning, answer: printed => printed }

@@ -35,6 +35,7 @@ export interface Interval {
 }
 
 export class Intervals {
+  readonly #clock: ZoneClock
   readonly #unit: { readonly exactMs: number } | { readonly calendar: CalendarUnit }
   /** What is added to an instant before it is cut to the unit. */
   readonly #offsets: readonly Step[]
@@ -42,6 +43,7 @@ export class Intervals {
   readonly #floors: readonly Step[]
 
   constructor(granularity: Granularity, clock: ZoneClock) {
+    this.#clock = clock
     if (granularity in EXACT_MS) {
       const exactMs = EXACT_MS[granularity as keyof typeof EXACT_MS]
       this.#unit = { exactMs }
@@ -82,21 +84,37 @@ export class Intervals {
    */
   rule(fromMs: number, toMs: number, intervals: readonly Interval[] | undefined): KeyRule {
     const offsets = stepsBetween(this.#offsets, fromMs, toMs)
-    // A floor long before the range has no effect in it.
-    const old = fromMs - 2 * DAY_MS
-    const floors = withoutRepeats(
-      stepsBetween(this.#floors, fromMs, toMs).map(step =>
-        step.value < old ? { ...step, value: ORIGIN_MS } : step,
-      ),
-    )
+    const floors = floorsBetween(this.#floors, fromMs, toMs)
     if ('exactMs' in this.#unit) return { form: 'exact', unitMs: this.#unit.exactMs, offsets, floors }
     const unit = this.#unit.calendar
-    if (typeof unit === 'string' && intervals !== undefined && intervals.length <= TIME_SERIES_LISTED_MAX) {
+    if (typeof unit === 'string' && isListed(intervals)) {
       const keys = intervals.map(({ key, fromMs: begins }) => ({ fromMs: begins, value: key }))
-      // Cutting a date to its month takes an engine ten times as long as some comparisons.
-      if (keys.length > 0) return { form: 'listed', keys: stepsBetween(keys, fromMs, toMs) }
+      return { form: 'listed', keys: stepsBetween(keys, fromMs, toMs) }
     }
     return { form: 'calendar', unit, offsets, floors }
+  }
+
+  /**
+   * The rule for days of which the first instants are in [fromMs, toMs). A day is the instant that
+   * its midnight would be in UTC, and all steps are over such instants.
+   */
+  ruleOfDates(fromMs: number, toMs: number, intervals: readonly Interval[] | undefined): KeyRule {
+    const [from, to] = [fromMs - 2 * DAY_MS, toMs + 2 * DAY_MS]
+    const { offsets } = this.#clock
+    if ('exactMs' in this.#unit) {
+      const begins = firstInstants(offsets)
+      const floors = floorsBetween(begins.floors, from, to)
+      // The first instant of a day is a key.
+      return { form: 'calendar', unit: 1, offsets: stepsBetween(begins.offsets, from, to), floors }
+    }
+    const unit = this.#unit.calendar
+    const floors = floorsBetween(skippedDates(offsets), from, to)
+    if (typeof unit === 'string' && isListed(intervals)) {
+      const first = (key: number) => floors.find(({ value }) => value === key)?.fromMs ?? key
+      const keys = intervals.map(({ key }) => ({ fromMs: first(key), value: key }))
+      return { form: 'listed', keys: stepsBetween(keys, from, to) }
+    }
+    return { form: 'calendar', unit, offsets: [{ fromMs: -Infinity, value: 0 }], floors }
   }
 
   #next(key: number): number {
@@ -116,6 +134,42 @@ export class Intervals {
       if (ms < (this.#offsets[i + 1]?.fromMs ?? Infinity)) return ms
     }
   }
+}
+
+/** Cutting a date to its month takes an engine ten times as long as some comparisons. */
+function isListed(intervals: readonly Interval[] | undefined): intervals is readonly Interval[] {
+  return intervals !== undefined && intervals.length > 0 && intervals.length <= TIME_SERIES_LISTED_MAX
+}
+
+function floorsBetween(floors: readonly Step[], fromMs: number, toMs: number): readonly Step[] {
+  // A floor long before the range has no effect in it.
+  const old = fromMs - 2 * DAY_MS
+  return withoutRepeats(
+    stepsBetween(floors, fromMs, toMs).map(step => (step.value < old ? { ...step, value: ORIGIN_MS } : step)),
+  )
+}
+
+/** How a midnight as in UTC becomes the first instant of the date on the clock. */
+function firstInstants([first, ...changes]: readonly Step[]) {
+  const offsets = [{ fromMs: -Infinity, value: -must(first, 'an offset').value }]
+  const floors = [{ fromMs: -Infinity, value: ORIGIN_MS }]
+  for (const { fromMs, value } of changes) {
+    const shown = fromMs - must(offsets.at(-1), 'an offset').value
+    offsets.push({ fromMs: shown, value: -value })
+    floors.push({ fromMs: shown, value: fromMs })
+  }
+  return { offsets, floors }
+}
+
+/** A date that a zone skipped counts as the next one. */
+function skippedDates(offsets: readonly Step[]): readonly Step[] {
+  const floors: Step[] = [{ fromMs: -Infinity, value: ORIGIN_MS }]
+  offsets.forEach(({ fromMs, value }, index) => {
+    const before = offsets[index - 1]?.value ?? value
+    if (value - before >= DAY_MS)
+      floors.push({ fromMs: fromMs + before, value: begin(DAY_MS, fromMs + value) })
+  })
+  return floors
 }
 
 /** Never negative. */

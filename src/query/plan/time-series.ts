@@ -6,7 +6,7 @@ import {
   TIME_SERIES_VALUES_MAX,
 } from '../../util/limits.ts'
 import type { PoolView } from '../expression/operand.ts'
-import { allOf, type Output, type Select } from '../expression/select.ts'
+import { allOf, internal, type Output, type Select } from '../expression/select.ts'
 import { boundValue, columnOf, operation, type Typed } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
 import {
@@ -78,8 +78,13 @@ function planTimeSeries(
   const time = columnOf(column)
   const { fromUs, toUs } = rows.range
   const fromMs = fromUs === null ? -Infinity : msOf(fromUs)
-  const timeKey = intervals.rule(fromMs, toUs === null ? Infinity : msOf(toUs - 1n) + 1, known)
-  const key: Output = { name: 'key', value: operation('time_key', 'integer', [time], { bits: 62, timeKey }) }
+  const toMs = toUs === null ? Infinity : msOf(toUs - 1n) + 1
+  const timeKey =
+    column.type === 'DATE' ? intervals.ruleOfDates(fromMs, toMs, known) : intervals.rule(fromMs, toMs, known)
+  const key: Output = {
+    name: internal('key'),
+    value: operation('time_key', 'integer', [time], { bits: 62, timeKey }),
+  }
   const where = allOf([rows.where, operation('is_not_null', 'boolean', [time])])
   return {
     select: selectSeries(where, key, dimensions, isCount ? orZero(rows.metric) : rows.metric),
@@ -111,7 +116,7 @@ function selectSeries(
   dimensions: readonly Output[],
   metric: Typed,
 ): Select {
-  const value = { name: 'value', value: metric }
+  const value = { name: internal('value'), value: metric }
   const [first] = dimensions
   const limit = TIME_SERIES_VALUES_MAX + 1
   if (first === undefined) return { where, outputs: [key, value], groupBy: [key.value], limit }
@@ -119,7 +124,7 @@ function selectSeries(
   const columns = dimensions.map(dimension => dimension.value)
   return {
     where,
-    outputs: [key, ...dimensions, { name: 'all', value: ofAll }, value],
+    outputs: [key, ...dimensions, { name: internal('all'), value: ofAll }, value],
     groupingSets: [[key.value], [key.value, ...columns]],
     orderBy: [
       { value: ofAll, direction: 'DESC' },

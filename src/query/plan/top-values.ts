@@ -1,7 +1,7 @@
 /** The values that are most frequent in a column. */
 import { TOP_VALUES_DEFAULT, TOP_VALUES_MAX } from '../../util/limits.ts'
 import { findColumn, type PoolView } from '../expression/operand.ts'
-import { allOf } from '../expression/select.ts'
+import { allOf, internal } from '../expression/select.ts'
 import { columnOf, operation } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
 import type { PlanContext } from './plan-context.ts'
@@ -53,8 +53,8 @@ function planTopValues(
     select: {
       where: allOf([rows.where, operation('is_not_null', 'boolean', [value])]),
       outputs: [
-        { name: 'value', value },
-        { name: 'count', value: count },
+        { name: internal('value'), value },
+        { name: internal('count'), value: count },
       ],
       groupBy: [value],
       orderBy: [

@@ -28,7 +28,7 @@ import { type Bound, partOf, Refused, reworded } from '../expression/values.ts'
 import { isGivenText, type PlanContext, planFilterSql } from './plan-context.ts'
 import { type Pruning, pruningOf } from './prune-segments.ts'
 import { relativeRange } from './relative-time.ts'
-import { isTimeZone } from './time-zone.ts'
+import { firstDay, isTimeZone } from './time-zone.ts'
 
 const DAY_US = 86_400_000_000n
 /** 0001-01-01, the first TIMESTAMP and Go's zero time, which its clients send for "no bound". */
@@ -168,8 +168,8 @@ function planTimeRange(
     return { condition: undefined, fromUs: null, toUs: null }
   const column = timeColumn(view, { timeRange })
   const condition = allOf([
-    from === null ? undefined : side(column, '>=', from),
-    to === null ? undefined : side(column, '<', to),
+    from === null ? undefined : side(column, '>=', from, zone),
+    to === null ? undefined : side(column, '<', to, zone),
   ])
   return { condition, fromUs: from, toUs: to }
 }
@@ -191,7 +191,7 @@ function primaryColumn(view: PoolView): QueryColumn {
   throw new Refused('timeRange.timestamp: it must be given, because there is no primary timestamp')
 }
 
-/** The zone has no effect on absolute ranges of a counter, and is refused all the same. */
+/** The zone has no effect on an absolute range of a TIMESTAMP, and is refused all the same. */
 export function badZone(zone: string): Refused {
   return new Refused(`timeZone ${quoted(zone)} is not an IANA time zone`)
 }
@@ -211,11 +211,14 @@ function bound(side: 'start' | 'stop', text: string | null | undefined): bigint 
   return us === ZERO_TIME_US ? null : us
 }
 
-/** A DATE is its midnight: midnight(d) >= x equals d >= ceil(x in days), and the same with `<`. */
-function side(column: QueryColumn, operator: '>=' | '<', us: bigint): Typed {
+/**
+ * A DATE is the first instant of its day on the clock of the zone: begin(d) >= x equals
+ * d >= firstDay(x), and the same with `<`.
+ */
+function side(column: QueryColumn, operator: '>=' | '<', us: bigint, zone: string): Typed {
   const bound =
     column.type === 'DATE'
-      ? ({ type: 'DATE', value: String(ceilDays(us)) } as const)
+      ? ({ type: 'DATE', value: String(zone === 'UTC' ? ceilDays(us) : firstDay(us, zone)) } as const)
       : ({ type: 'TIMESTAMP', value: String(us) } as const)
   return comparison(column, operator, bound)
 }
@@ -292,7 +295,7 @@ function compare(column: QueryColumn, operator: keyof typeof COMPARISON, value: 
     throw new Refused(`${operator} is not for JSON columns`)
   if (column.type === 'JSON' && value.trim() === 'null')
     throw new Refused('JSON null is null, use IS_NULL or IS_NOT_NULL')
-  return comparison(column, COMPARISON[operator], parseValue(column.type, value))
+  return comparison(column, COMPARISON[operator], parseValue(column.type, value, column.roundsEpochs))
 }
 
 function compareLike(column: QueryColumn, operator: 'LIKE' | 'NOT_LIKE', pattern: string): Typed {

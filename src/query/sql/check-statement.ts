@@ -23,7 +23,7 @@ import type {
 import { Checker, type Names } from '../expression/check.ts'
 import { unify } from '../expression/kinds.ts'
 import type { PoolView } from '../expression/operand.ts'
-import { allOf, type Order, type Select, type Source } from '../expression/select.ts'
+import { allOf, internal, type Order, outputName, type Select, type Source } from '../expression/select.ts'
 import { castTo, operation, type Typed } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
 import type { CommonTable } from '../plan/plan.ts'
@@ -32,7 +32,6 @@ import {
   type NamedColumn,
   type NameScope,
   NO_SCOPE,
-  outputName,
   poolColumns,
   queryOutputs,
   tableScope,
@@ -73,7 +72,7 @@ interface CheckedStatement {
   readonly conditions: readonly (Typed | undefined)[]
 }
 
-/** A checked query: its outputs are named c1, c2 and so on in its select. */
+/** A checked query: its outputs have the names of `outputName` in its select. */
 interface Relation {
   readonly select: Select
   readonly columns: readonly NamedColumn[]
@@ -136,7 +135,7 @@ export class StatementChecker {
 
   #newAlias(): string {
     this.#aliases += 1
-    return `s${this.#aliases}`
+    return internal(`s${this.#aliases}`)
   }
 
   #source(table: SqlTable): CheckedSource {
@@ -355,7 +354,7 @@ export class StatementChecker {
 const NOTHING: CheckedSource = { source: { kind: 'nothing' }, scope: NO_SCOPE, texts: 1 }
 
 function commonName(index: number): string {
-  return `q${index + 1}`
+  return internal(`q${index + 1}`)
 }
 
 /** Of two values of one kind, the one whose type holds both. */

@@ -5,6 +5,7 @@
 import { type ColumnType, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
 import { unify } from '../expression/kinds.ts'
 import { type PoolView, queryColumns, quoted } from '../expression/operand.ts'
+import { outputName } from '../expression/select.ts'
 import { columnOf, operation, type Typed, typeOfKind } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
 
@@ -45,7 +46,7 @@ export function poolColumns(view: PoolView, table: string): readonly NamedColumn
   }))
 }
 
-/** The columns of a query, which names them c1, c2 and so on, under an alias of the statement. */
+/** The columns of a query under an alias of the statement. `outputName` gives their names. */
 export function queryOutputs(outputs: readonly NamedColumn[], table: string): readonly NamedColumn[] {
   return outputs.map(({ name, value, isNullable }, index) => ({
     name,
@@ -56,14 +57,9 @@ export function queryOutputs(outputs: readonly NamedColumn[], table: string): re
       bits: value.bits,
       operands: [],
       table,
-      column: { name: outputName(index), type: typeOf(value) },
+      column: { ...value.column, name: outputName(index), type: typeOf(value) },
     },
   }))
-}
-
-/** The name of an output in the SQL of an inner query: names of users may be equal. */
-export function outputName(index: number): string {
-  return `c${index + 1}`
 }
 
 /** The type of a column of a pool that would hold the value. */

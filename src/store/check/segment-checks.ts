@@ -7,11 +7,12 @@
  *   W-10  Nothing is read at the start: the first query that needs a file waits for its check.
  *   W-11  The check thread reads. Here is no loop over bytes.
  *
- * One file is read at a time, once for all queries that wait for it. A check that nobody waits for
- * any more does not begin.
+ * One file is read at a time, once for all queries that wait for it, and applications take turns. A
+ * check that nobody waits for any more does not begin.
  */
 import type { SegmentMeta } from '../../format/segment-meta.ts'
-import { SegmentDamaged, Unavailable } from '../../util/errors.ts'
+import { CLIENT_GONE, SegmentDamaged, Unavailable } from '../../util/errors.ts'
+import { FairQueue } from '../../util/fair-queue.ts'
 import type { CheckFile } from './check-file.ts'
 
 interface ReadSegment {
@@ -22,6 +23,8 @@ interface ReadSegment {
 }
 
 interface Waiting {
+  /** The application. */
+  readonly fairKey: string
   readonly msMax: number
   /** Aborted when nobody waits for the answer any more. */
   readonly gone?: AbortSignal | undefined
@@ -38,6 +41,9 @@ interface Check {
   readonly segment: ReadSegment
   /** Queries that need it. */
   waiting: number
+  /** Applications in whose turn it may begin. */
+  readonly fairKeys: Set<string>
+  readonly begin: () => void
   readonly done: Promise<void>
 }
 
@@ -46,8 +52,9 @@ export class SegmentChecks {
   readonly #onDamaged: (error: SegmentDamaged) => void
   /** No entry: not checked yet. Entries vanish with the segment. */
   readonly #states = new WeakMap<SegmentMeta, 'whole' | SegmentDamaged | Check>()
-  /** The end of the last check: the next one begins after it. */
-  #last: Promise<unknown> = Promise.resolve()
+  /** Bounded by the files of the queries that wait, of which the engine has a bounded number. */
+  readonly #turns = new FairQueue<Check>()
+  #isBusy = false
 
   /** @param onDamaged called once for each damaged segment, with the first error */
   constructor(checkFile: CheckFile, onDamaged: (error: SegmentDamaged) => void = () => {}) {
@@ -83,21 +90,39 @@ export class SegmentChecks {
     for (const segment of segments) {
       const state = segment.meta.rows === 0 ? 'whole' : this.#states.get(segment.meta)
       if (state instanceof SegmentDamaged) throw state
-      if (state !== 'whole') checks.push(state ?? this.#begin(segment))
+      if (state !== 'whole') checks.push(state ?? this.#waitFor(segment))
     }
     if (checks.length === 0) return undefined
-    for (const check of checks) check.waiting += 1
+    for (const check of checks) {
+      check.waiting += 1
+      if (!check.fairKeys.has(waiting.fairKey)) this.#turns.push(waiting.fairKey, check)
+      check.fairKeys.add(waiting.fairKey)
+    }
+    if (!this.#isBusy) void this.#work()
     return inTime(Promise.all(checks.map(({ done }) => done)), waiting).finally(() => {
       for (const check of checks) check.waiting -= 1
     })
   }
 
-  #begin(segment: ReadSegment): Check {
-    const done = this.#last.then(() => this.#run(check))
-    const check: Check = { segment, waiting: 0, done }
-    this.#last = done.catch(() => undefined) // those that wait get the error
+  #waitFor(segment: ReadSegment): Check {
+    let begin = () => {}
+    const turn = new Promise<void>(resolve => {
+      begin = resolve
+    })
+    const done = turn.then(() => this.#run(check))
+    done.catch(() => undefined) // those that wait get the error
+    const check: Check = { segment, waiting: 0, fairKeys: new Set(), begin, done }
     this.#states.set(segment.meta, check)
     return check
+  }
+
+  async #work(): Promise<void> {
+    this.#isBusy = true
+    for (let next = this.#turns.tryShift(); next !== undefined; next = this.#turns.tryShift()) {
+      next.begin()
+      await next.done.catch(() => undefined)
+    }
+    this.#isBusy = false
   }
 
   async #run(check: Check): Promise<void> {
@@ -140,7 +165,6 @@ async function inTime(work: Promise<unknown>, { msMax, gone }: Waiting): Promise
   }
 }
 
-const CLIENT_GONE = () => new Unavailable('client_gone', 'the client has disconnected')
 const UNCHECKED = () =>
   new Unavailable(
     'segments_unchecked',

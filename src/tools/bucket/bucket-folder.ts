@@ -2,6 +2,7 @@
  * What stands below the prefix of a bucket: `backups/<id>.json`, the manifests, and
  * `objects/<SHA-256>`, which several backups may share. See FORMAT.md.
  */
+import { createHash } from 'node:crypto'
 import { Damaged } from '../../util/errors.ts'
 import { MiB } from '../../util/limits.ts'
 import { type BucketManifest, decodeManifest, type Part } from './bucket-format.ts'
@@ -9,6 +10,8 @@ import { PART_BYTES, type S3Client } from './s3-client.ts'
 
 const BACKUPS = 'backups/'
 export const OBJECTS = 'objects/'
+/** In the place of an id: the manifest of a backup that has not ended, of what it has sent. */
+export const UNFINISHED = 'unfinished'
 /** Requests at once. Each holds PART_BYTES. */
 const REQUESTS_AT_ONCE = 4
 /** Bytes of a manifest, which is parsed in memory: 200 a segment. */
@@ -26,7 +29,7 @@ export function objectName({ sha256 }: Pick<Part, 'sha256'>): string {
 }
 
 export function manifestName(id: string): string {
-  return `${BACKUPS}${id}.json`
+  return `${id === UNFINISHED ? '' : BACKUPS}${id}.json`
 }
 
 /** NaN where it is no id. */
@@ -49,6 +52,13 @@ export async function listBackups(client: S3Client): Promise<BackupId[]> {
     .sort((a, b) => (a.id < b.id ? -1 : 1))
 }
 
+/** What a backup that died had sent. */
+export async function findUnfinished(client: S3Client): Promise<BackupId | undefined> {
+  const { objects } = await client.list(manifestName(UNFINISHED))
+  const found = objects.find(({ name }) => name === manifestName(UNFINISHED))
+  return found && { id: UNFINISHED, bytes: found.bytes }
+}
+
 /** @throws CannotRun a later version wrote it; Damaged */
 export async function readManifest(client: S3Client, { id, bytes }: BackupId): Promise<BucketManifest> {
   const where = `${client.url}/${manifestName(id)}`
@@ -60,7 +70,7 @@ export async function readManifest(client: S3Client, { id, bytes }: BackupId): P
 }
 
 /** The bytes of an object, in parts of at most PART_BYTES. @throws Damaged it is not there */
-export async function* readObject(client: S3Client, name: string, bytes: number): AsyncGenerator<Buffer> {
+async function* readObject(client: S3Client, name: string, bytes: number): AsyncGenerator<Buffer> {
   for (let from = 0; from === 0 || from < bytes; from += PART_BYTES) {
     const length = Math.min(PART_BYTES, bytes - from)
     const part = bytes <= PART_BYTES ? client.get(name, bytes) : client.getPart(name, from, length)
@@ -68,6 +78,28 @@ export async function* readObject(client: S3Client, name: string, bytes: number)
     if (read === undefined) throw new Damaged(`${client.url}/${name}`, from, 'it is not in the bucket')
     yield read
   }
+}
+
+/** The bytes of an object. @throws Damaged at their end where they are others */
+export async function* readChecked(client: S3Client, part: Part): AsyncGenerator<Buffer> {
+  const hash = createHash('sha256')
+  const name = objectName(part)
+  for await (const bytes of readObject(client, name, part.bytes)) {
+    hash.update(bytes)
+    yield bytes
+  }
+  if (hash.digest('hex') !== part.sha256) throw new Damaged(`${client.url}/${name}`, 0, OTHER_BYTES)
+}
+
+export const OTHER_BYTES = 'its checksum is not the one in its name'
+
+/** Says where the list lacks an object, or has it in another length. */
+export function whyNotListed(objects: ReadonlyMap<string, number>, part: Part): string | undefined {
+  const bytes = objects.get(objectName(part))
+  if (bytes === part.bytes) return undefined
+  return bytes === undefined
+    ? 'it is not in the bucket'
+    : `it has ${bytes} bytes, it should have ${part.bytes}`
 }
 
 /** True for a name that Weir gives. Another one could lead out of the prefix by its dots. */

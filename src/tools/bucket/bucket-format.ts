@@ -6,6 +6,7 @@
  * somebody else, so every value is checked (docs/decisions/0031).
  */
 import { createHash } from 'node:crypto'
+import { SELF_CHECKED } from '../../util/crc32.ts'
 import { CannotRun, Damaged } from '../../util/errors.ts'
 import { deleteFile, segmentFile } from '../../util/paths.ts'
 import { type BackupSummary, type DamagedFile, harmless, isCount, shown } from '../backup/backup-format.ts'
@@ -147,22 +148,27 @@ function isLogName(name: unknown): boolean {
   return typeof name === 'string' && /^(head|\d{8}-\d{8}\.log)$/.test(name)
 }
 
-/** Every object that a backup needs. */
-export function* partsOf({ catalog, secretKey, admin, log, pools }: BucketManifest): Generator<Part> {
-  yield* [catalog, secretKey, ...(admin === undefined ? [] : [admin]), ...log]
-  for (const { segments } of pools)
-    for (const { rows, deletes } of segments) {
-      if (rows !== undefined) yield rows
-      if (deletes !== undefined) yield deletes
-    }
+/** An object with the CRC-32 of its bytes, where the manifest tells it. */
+export interface CheckedPart extends Part {
+  readonly crc32?: number
 }
 
-/** The parts of segments with their places below a data folder. */
-export function* segmentFiles({ pools }: BucketManifest): Generator<[path: string, part: SegmentPart]> {
+/** Every object that a backup needs. */
+export function* partsOf(manifest: BucketManifest): Generator<CheckedPart> {
+  const { catalog, secretKey, admin, log } = manifest
+  yield* [catalog, secretKey, ...(admin === undefined ? [] : [admin]), ...log]
+  for (const [, { sha256, bytes, damaged }, crc32] of segmentFiles(manifest))
+    yield { sha256, bytes, ...(damaged === undefined ? { crc32 } : {}) }
+}
+
+/** Parts of segments with their places below a data folder, and the CRC-32 of undamaged ones. */
+export function* segmentFiles({
+  pools,
+}: BucketManifest): Generator<[path: string, part: SegmentPart, crc32: number]> {
   for (const { pool, segments } of pools)
     for (const { segment, rows, deletes } of segments) {
-      if (rows !== undefined) yield [`segment/${pool}/${segmentFile(segment)}`, rows]
-      if (deletes !== undefined) yield [`segment/${pool}/${deleteFile(segment)}`, deletes]
+      if (rows !== undefined) yield [`segment/${pool}/${segmentFile(segment)}`, rows, rows.crc32]
+      if (deletes !== undefined) yield [`segment/${pool}/${deleteFile(segment)}`, deletes, SELF_CHECKED]
     }
 }
 

@@ -1,9 +1,8 @@
 /**
  * Restores a backup from a bucket into a new data folder, by the steps of `weir restore`
  * (backup/new-folder.ts). Each object is compared with its checksum while it is written; a folder
- * with a wrong one is removed again.
+ * with a wrong one is removed again. With --incomplete, segments whose object is lost are left out.
  */
-import { createHash } from 'node:crypto'
 import { dirname, join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import type { Entry } from '../../catalog/documents/catalog-types.ts'
@@ -17,18 +16,28 @@ import { LOG_FILE_BYTES_MIN, MiB } from '../../util/limits.ts'
 import type { Paths } from '../../util/paths.ts'
 import { type BackupSummary, damagedText } from '../backup/backup-format.ts'
 import type { CopyProgress } from '../backup/copy-file.ts'
+import { type LostFile, leaveOut } from '../backup/left-out.ts'
 import { fillNewFolder } from '../backup/new-folder.ts'
 import { readBucketAddress } from './bucket-address.ts'
 import {
   forEachAtOnce,
   listBackups,
+  listObjects,
   manifestName,
+  OTHER_BYTES,
   objectName,
+  readChecked,
   readManifest,
-  readObject,
+  whyNotListed,
 } from './bucket-folder.ts'
 import { type BucketManifest, type Part, segmentFiles, summaryOfManifest } from './bucket-format.ts'
 import { S3Client } from './s3-client.ts'
+
+/** A backup that was restored. */
+export interface Restored extends BackupSummary {
+  /** A line for each file of a segment that the backup has lost. */
+  readonly leftOut: readonly string[]
+}
 
 /** Bytes of an object that is read into memory: a file of the log, the catalog, a key. */
 const SMALL_BYTES_MAX = 512 * MiB
@@ -49,12 +58,17 @@ interface BucketRestore {
  * Rejects with Damaged (an object is missing or has other bytes, the backup is incomplete),
  * CannotRun (no backup, or the folder cannot be used) or Unavailable (the bucket).
  */
-export async function restoreBucket(options: BucketRestore): Promise<BackupSummary> {
+export async function restoreBucket(options: BucketRestore): Promise<Restored> {
   const client = new S3Client(readBucketAddress(options.from, options.endpoint))
   const manifest = await findManifest(client, options)
   const summary = summaryOfManifest(manifest)
-  await fillNewFolder(disk, options.to, () => copyAll(client, manifest, options))
-  return summary
+  const leftOut: string[] = []
+  await fillNewFolder(disk, options.to, async () => {
+    const { folders, lost } = await copyAll(client, manifest, options)
+    leftOut.push(...(await leaveOut(options.to, lost)))
+    return folders
+  })
+  return { ...summary, leftOut }
 }
 
 /** @throws as `restoreBucket` */
@@ -84,19 +98,22 @@ async function findManifest(
   return manifest
 }
 
-/** Returns the folders, outermost first. */
+/** Returns the folders, outermost first, and files whose object is missing or wrong. */
 async function copyAll(
   client: S3Client,
   manifest: BucketManifest,
-  { to, onProgress }: BucketRestore,
-): Promise<readonly string[]> {
+  { to, onProgress, takesIncomplete }: BucketRestore,
+): Promise<{ readonly folders: readonly string[]; readonly lost: readonly LostFile[] }> {
   const bytesTotal = summaryOfManifest(manifest).bytes
   let bytesDone = 0
   const onBytes = (bytes: number) => {
     bytesDone += bytes
     onProgress({ phase: 'copy', bytesDone, bytesTotal })
   }
+  const objects = await listObjects(client)
   const small = async (part: Part, bytesMax?: number): Promise<Uint8Array> => {
+    const why = whyNotListed(objects, part)
+    if (why !== undefined) throw new Damaged(`${client.url}/${objectName(part)}`, 0, why)
     const bytes = await readWhole(client, part)
     onBytes(bytes.byteLength)
     return bytesMax === undefined ? bytes : unpack(client, part, bytes, bytesMax)
@@ -112,50 +129,55 @@ async function copyAll(
   const documents = readDocuments(`${client.url}/${objectName(manifest.catalog)}`, catalog, to)
   await writeCatalog(to.catalog, documents, disk)
   disk.mkdir(to.segment)
-  const files = [...segmentFiles(manifest)].map(([path, part]) => [join(to.root, path), part] as const)
-  const folders = new Set(files.map(([file]) => dirname(file)))
+  const files = [...segmentFiles(manifest)]
+  const folders = new Set(files.map(([path]) => dirname(join(to.root, path))))
   for (const folder of folders) disk.mkdir(folder)
-  await forEachAtOnce(files, ([file, part]) => copyObject(client, part, file, onBytes))
-  return [to.log, to.catalog, to.segment, ...folders]
+  const lost: LostFile[] = []
+  await forEachAtOnce(files, async ([path, part]) => {
+    const file = join(to.root, path)
+    const what = whyNotListed(objects, part) ?? (await copyObject(client, part, file, onBytes))
+    if (what === undefined) return
+    if (!takesIncomplete)
+      throw new Damaged(
+        `${client.url}/${objectName(part)}`,
+        0,
+        `${what}; it is ${path}. weir restore --incomplete restores all else, and --backup an earlier backup`,
+      )
+    lost.push({ path, what, found: file })
+  })
+  return { folders: [to.log, to.catalog, to.segment, ...folders], lost }
 }
 
+/** Returns what is wrong with the object, whose bytes are there all the same. */
 async function copyObject(
   client: S3Client,
   part: Part,
   file: string,
   onBytes: (bytes: number) => void,
-): Promise<void> {
+): Promise<string | undefined> {
   const copy = disk.open(file, 'wx')
   try {
     let position = 0
-    for await (const bytes of checked(client, part)) {
+    for await (const bytes of readChecked(client, part)) {
       disk.write(copy, [bytes], position)
       disk.fdatasync(copy)
       position += bytes.byteLength
       onBytes(bytes.byteLength)
     }
+    return undefined
+  } catch (error) {
+    if (error instanceof Damaged) return OTHER_BYTES
+    throw error
   } finally {
     disk.close(copy)
   }
-}
-
-/** The bytes of an object. Throws Damaged at their end where they are others. */
-async function* checked(client: S3Client, part: Part): AsyncGenerator<Buffer> {
-  const hash = createHash('sha256')
-  const name = objectName(part)
-  for await (const bytes of readObject(client, name, part.bytes)) {
-    hash.update(bytes)
-    yield bytes
-  }
-  if (hash.digest('hex') !== part.sha256)
-    throw new Damaged(`${client.url}/${name}`, 0, 'its checksum is not the one in its name')
 }
 
 async function readWhole(client: S3Client, part: Part): Promise<Buffer> {
   if (part.bytes > SMALL_BYTES_MAX)
     throw new Damaged(`${client.url}/${objectName(part)}`, 0, `it has ${part.bytes} bytes`)
   const chunks: Buffer[] = []
-  for await (const bytes of checked(client, part)) chunks.push(bytes)
+  for await (const bytes of readChecked(client, part)) chunks.push(bytes)
   return Buffer.concat(chunks)
 }
 

@@ -3,13 +3,16 @@
  * Nothing is streamed: a request and an answer are small, or parts of a large object.
  *
  * Each request is signed with the SHA-256 of its body, so a server that keeps to the protocol
- * stores no other bytes. Errors are Unavailable; their codes are in the table of docs/operating.md.
+ * stores no other bytes. An object goes with the CRC-32 of all its bytes, which S3 compares, keeps
+ * and tells. A server that refuses such headers gets none from then on. Errors are Unavailable;
+ * their codes are in the table of docs/operating.md.
  * Of a server's error only its code is shown: its text may repeat what was signed.
  */
 import { createHash } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { AwsV4Signer } from 'aws4fetch'
 import { wallMs } from '../../util/clock.ts'
+import { crc32 } from '../../util/crc32.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { MiB } from '../../util/limits.ts'
 import { unreachableServer } from '../running-server.ts'
@@ -45,7 +48,11 @@ interface Asked {
   readonly name?: string
   readonly query?: Readonly<Record<string, string>>
   readonly headers?: Readonly<Record<string, string>>
+  /** Headers that are left out for a server that refuses them. */
+  readonly checksums?: Readonly<Record<string, string>>
   readonly body?: Uint8Array
+  /** The element that is the whole answer. One without its end is asked for again. */
+  readonly element?: string
   /** More bytes of an answer are an error. */
   readonly bytesMax?: number
   /** Bytes that the answer must have. */
@@ -72,12 +79,22 @@ interface Failure {
   readonly code: string
   readonly why: string
   readonly isRetryable: boolean
+  /** The server may have refused a header. */
+  readonly isRefusal?: boolean
+}
+
+/** A part of an object that was sent. */
+export interface SentPart {
+  readonly tag: string
+  readonly crc32: number
 }
 
 export class S3Client {
   readonly url: string
   readonly #address: BucketAddress
   readonly #options: ClientOptions
+  /** False once the server refused a request for its checksum. */
+  #takesChecksums = true
 
   constructor(address: BucketAddress, options: ClientOptions = {}) {
     this.#address = address
@@ -85,14 +102,26 @@ export class S3Client {
     this.url = address.url
   }
 
-  /** Its requests are tried once, not for long, and also after the work was cancelled. */
+  /** Its requests are tried twice, not for long, and also after the work was cancelled. */
   brief(): S3Client {
-    return new S3Client(this.#address, { requestMs: 3_000, tries: 1 })
+    return new S3Client(this.#address, { requestMs: 3_000, tries: 2 })
   }
 
   /** Returns the time of the bucket's clock. */
   async put(name: string, body: Uint8Array): Promise<number> {
-    return timeOf((await this.#ask('PUT', { name, body }))!)
+    return timeOf((await this.#ask('PUT', { name, body, checksums: crcHeader(crc32(body)) }))!)
+  }
+
+  /**
+   * Undefined where there is no such object. `crc32` is that of the whole object, and missing where
+   * the server keeps none, or only one of its parts.
+   */
+  async head(name: string): Promise<{ readonly crc32?: number } | undefined> {
+    const checksums = { 'x-amz-checksum-mode': 'ENABLED' }
+    const answered = await this.#ask('HEAD', { name, checksums }, 'NoSuchKey')
+    if (answered === undefined) return undefined
+    const text = answered.headers.get(CRC_HEADER) ?? ''
+    return /^[A-Za-z\d+/]{6}==$/.test(text) ? { crc32: Buffer.from(text, 'base64').readUInt32BE() } : {}
   }
 
   /** The bytes of an object; undefined where there is none. */
@@ -119,10 +148,8 @@ export class S3Client {
     for (let page = 0; page < pagesMax; page++) {
       const more = token === undefined ? {} : { 'continuation-token': token }
       const query = { 'list-type': '2', prefix: this.#address.prefix + begin, ...more }
-      const answered = (await this.#ask('GET', { query }))!
+      const answered = (await this.#ask('GET', { query, element: 'ListBucketResult' }))!
       const xml = answered.body.toString()
-      // What is no list would be taken for an empty one.
-      if (!xml.includes('</ListBucketResult>')) break
       for (const one of xml.split('<Contents>').slice(1)) objects.push(this.#listed(one))
       if (textOf(xml, 'IsTruncated') !== 'true') return { objects, nowMs: timeOf(answered) }
       token = textOf(xml, 'NextContinuationToken')
@@ -132,7 +159,7 @@ export class S3Client {
   }
 
   #odd(): Unavailable {
-    return new Unavailable('bucket_failed', `${this.url}: the answer is not one of S3: check the endpoint`)
+    return new Unavailable('bucket_failed', `${this.url}: ${NOT_S3.why}`)
   }
 
   #listed(xml: string): Listed {
@@ -145,26 +172,32 @@ export class S3Client {
 
   /** Begins an object of several parts. Nobody sees it before its end. */
   async beginUpload(name: string): Promise<string> {
-    const { body } = (await this.#ask('POST', { name, query: { uploads: '' } }))!
+    const checksums = { 'x-amz-checksum-algorithm': 'CRC32', ...WHOLE_OBJECT }
+    const element = 'InitiateMultipartUploadResult'
+    const { body } = (await this.#ask('POST', { name, query: { uploads: '' }, checksums, element }))!
     const uploadId = textOf(body.toString(), 'UploadId')
     if (uploadId === undefined) throw this.#odd()
     return uploadId
   }
 
-  /** @param part from 1 @returns the tag that the end needs */
-  async putPart(name: string, uploadId: string, part: number, body: Uint8Array): Promise<string> {
+  /** @param part from 1 @returns what the end needs */
+  async putPart(name: string, uploadId: string, part: number, body: Uint8Array): Promise<SentPart> {
     const query = { partNumber: String(part), uploadId }
-    const { headers } = (await this.#ask('PUT', { name, query, body }))!
-    return headers.get('etag') ?? ''
+    const crc = crc32(body)
+    const { headers } = (await this.#ask('PUT', { name, query, body, checksums: crcHeader(crc) }))!
+    return { tag: headers.get('etag') ?? '', crc32: crc }
   }
 
-  async endUpload(name: string, uploadId: string, tags: readonly string[]): Promise<void> {
-    const parts = tags.map(
-      (tag, index) => `<Part><PartNumber>${index + 1}</PartNumber><ETag>${escaped(tag)}</ETag></Part>`,
-    )
+  /** @param crc the CRC-32 of the whole object */
+  async endUpload(name: string, uploadId: string, sent: readonly SentPart[], crc: number): Promise<void> {
+    const parts = sent.map(({ tag, crc32: ofPart }, index) => {
+      const checksum = this.#takesChecksums ? `<ChecksumCRC32>${inBase64(ofPart)}</ChecksumCRC32>` : ''
+      return `<Part><PartNumber>${index + 1}</PartNumber><ETag>${escaped(tag)}</ETag>${checksum}</Part>`
+    })
     const xml = `<CompleteMultipartUpload xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${parts.join('')}</CompleteMultipartUpload>`
     // After a lost answer the upload is gone. Who sent it compares the list of objects at the end.
-    await this.#ask('POST', { name, query: { uploadId }, body: Buffer.from(xml) }, 'NoSuchUpload')
+    const checksums = { ...crcHeader(crc), ...WHOLE_OBJECT }
+    await this.#ask('POST', { name, query: { uploadId }, body: Buffer.from(xml), checksums }, 'NoSuchUpload')
   }
 
   async cancelUpload(name: string, uploadId: string): Promise<void> {
@@ -174,7 +207,8 @@ export class S3Client {
   /** Uploads of several parts that have no end yet, at most 1,000. */
   async uploads(begin: string): Promise<{ readonly name: string; readonly uploadId: string }[]> {
     const query = { uploads: '', prefix: this.#address.prefix + begin }
-    const answered = await this.#ask('GET', { query }, 'NotImplemented')
+    const element = 'ListMultipartUploadsResult'
+    const answered = await this.#ask('GET', { query, element }, 'NotImplemented')
     const xml = answered?.body.toString() ?? ''
     return xml
       .split('<Upload>')
@@ -193,6 +227,13 @@ export class S3Client {
       const answered = await this.#try(method, asked, missing)
       if (answered === 'missing') return undefined
       if ('body' in answered) return answered
+      // A server without checksums of whole objects compares that of an upload with another one.
+      const isRefused =
+        answered.isRefusal === true || (method === 'POST' && answered.code === 'bucket_checksum')
+      if (isRefused && asked.checksums !== undefined && this.#takesChecksums) {
+        this.#takesChecksums = false
+        continue
+      }
       if (!answered.isRetryable || tried === tries || wallMs() - begunMs > TRIES_MS_MAX) {
         const times = tried === 1 ? '' : `, ${tried} times`
         throw new Unavailable(answered.code, `${this.url}: ${answered.why}${times}`)
@@ -219,19 +260,26 @@ export class S3Client {
         headers: signed.headers,
         redirect: 'manual',
         signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]),
-        ...(method === 'GET' || method === 'DELETE' ? {} : { body: body as Uint8Array<ArrayBuffer> }),
+        ...(method === 'PUT' || method === 'POST' ? { body: body as Uint8Array<ArrayBuffer> } : {}),
       })
       const read = await readBody(answer, answer.ok ? bytesMax : XML_BYTES_MAX)
       // The end of an upload may fail after its 200 was sent.
       const [, failed = ''] = asked.bytes === undefined ? read.toString().split('<Error>') : []
       const error = textOf(failed, 'Code')
       if (!answer.ok || error !== undefined) {
-        const code = error ?? textOf(read.toString(), 'Code') ?? ''
+        // The answer to HEAD has no body that could name the error.
+        const isNoKey = method === 'HEAD' && answer.status === 404
+        const code = isNoKey ? 'NoSuchKey' : (error ?? textOf(read.toString(), 'Code') ?? '')
         return code === missing || (missing === 'NotImplemented' && answer.status === 501)
           ? 'missing'
           : failureOf(answer.status, code)
       }
-      if (asked.bytes !== undefined && read.byteLength !== asked.bytes) return brokenOff(read, asked.bytes)
+      if (asked.bytes !== undefined && read.byteLength !== asked.bytes)
+        return brokenOff(`an answer has ${read.byteLength} bytes of ${asked.bytes}`)
+      if (asked.element !== undefined && !read.includes(`</${asked.element}>`))
+        return /^<(\?xml|\w+Result\b)/.test(read.toString('latin1', 0, 40))
+          ? brokenOff('an answer was cut short')
+          : NOT_S3
       return { status: answer.status, headers: answer.headers, body: read }
     } catch (error) {
       this.#throwIfCancelled()
@@ -242,7 +290,9 @@ export class S3Client {
     }
   }
 
-  #sign(method: string, { name, query = {}, headers = {} }: Asked, body: Uint8Array) {
+  #sign(method: string, asked: Asked, body: Uint8Array) {
+    const { name, query = {}, headers = {} } = asked
+    const checksums = this.#takesChecksums ? asked.checksums : {}
     const { base, prefix, ...credentials } = this.#address
     const search = new URLSearchParams(query).toString()
     const url = `${base}${name === undefined ? '' : `/${prefix}${name}`}${search === '' ? '' : `?${search}`}`
@@ -252,7 +302,7 @@ export class S3Client {
       service: 's3',
       method,
       url,
-      headers: { ...headers, 'x-amz-content-sha256': sha256 },
+      headers: { ...headers, ...checksums, 'x-amz-content-sha256': sha256 },
     }).sign()
   }
 }
@@ -269,18 +319,36 @@ async function readBody(answer: Response, bytesMax: number): Promise<Buffer> {
   return Buffer.concat(chunks)
 }
 
-function brokenOff({ byteLength }: Uint8Array, wanted: number): Failure {
-  return {
-    code: 'bucket_checksum',
-    why: `an answer has ${byteLength} bytes of ${wanted}`,
-    isRetryable: true,
-  }
+function brokenOff(why: string): Failure {
+  return { code: 'bucket_checksum', why, isRetryable: true }
+}
+
+/** What is no list would be taken for an empty one. */
+const NOT_S3: Failure = {
+  code: 'bucket_failed',
+  why: 'the answer is not one of S3: check the endpoint',
+  isRetryable: false,
+}
+
+const CRC_HEADER = 'x-amz-checksum-crc32'
+/** The checksum of all bytes, and not one of the checksums of parts. */
+const WHOLE_OBJECT = { 'x-amz-checksum-type': 'FULL_OBJECT' }
+
+function inBase64(crc: number): string {
+  const bytes = Buffer.alloc(4)
+  bytes.writeUInt32BE(crc)
+  return bytes.toString('base64')
+}
+
+function crcHeader(crc: number): Record<string, string> {
+  return { [CRC_HEADER]: inBase64(crc) }
 }
 
 /** Errors of a server by code, and what to do. */
 const ERRORS: Readonly<Record<string, readonly [code: string, why: string]>> = {
   NoSuchBucket: ['bucket_missing', 'there is no such bucket: make it, or mend the name or the endpoint'],
   RequestTimeTooSkewed: ['bucket_denied', 'the clock of this machine is wrong: set it'],
+  InvalidObjectState: ['bucket_archived', 'an object is in an archive: restore it there first'],
   ExpiredToken: ['bucket_denied', 'AWS_SESSION_TOKEN has expired: set new credentials'],
   SignatureDoesNotMatch: ['bucket_denied', 'the secret key is wrong: check AWS_SECRET_ACCESS_KEY'],
   InvalidAccessKeyId: ['bucket_denied', 'the access key is not known: check AWS_ACCESS_KEY_ID'],
@@ -308,7 +376,8 @@ function failureOf(status: number, given: string): Failure {
   if (status === 503 || status === 429) return failure('bucket_busy', 'it asks to send less', true)
   const isRetryable =
     status < 300 || (status >= 500 && status !== 501) || status === 408 || name === 'RequestTimeout'
-  return failure('bucket_failed', 'the request failed', isRetryable)
+  const failed = failure('bucket_failed', 'the request failed', isRetryable)
+  return { ...failed, isRefusal: !isRetryable && (status === 400 || status === 501) }
 }
 
 function timeOf({ headers }: Answered): number {

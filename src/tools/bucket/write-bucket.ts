@@ -1,11 +1,13 @@
 /**
  * Writes a backup into a bucket.
  *
- *   claim → log (its files may go then) → catalog → segments → all objects looked for → manifest
+ *   claim → share of shared objects checked → log (its files may go then) → catalog → segments
+ *         → all objects looked for → manifest
  *
  * The manifest is written last, so objects without one are no backup. An object that the bucket has
  * is not sent again: segments never change, so those that the last backup names are not even read.
- * What a backup leaves that died, the next one finds, or retention removes.
+ * One that is found wrong or missing is sent again. A backup that dies leaves an unfinished
+ * manifest of what it has sent: the next one goes on from there, or retention removes the objects.
  *
  * A damaged segment does not stop the backup of all others (docs/decisions/0014).
  */
@@ -16,7 +18,7 @@ import { readSecretKey, sealEntry } from '../../catalog/lmdb/seal.ts'
 import { hasDeleteFile, type SegmentMeta } from '../../format/segment-meta.ts'
 import { extractLog } from '../../log/copy-log.ts'
 import { must } from '../../util/assert.ts'
-import { wallMs } from '../../util/clock.ts'
+import { monotonicMs, wallMs } from '../../util/clock.ts'
 import { crc32, SELF_CHECKED } from '../../util/crc32.ts'
 import { FORMAT_VERSION } from '../../util/data-folder.ts'
 import { disk, readFile, removeFolder } from '../../util/disk.ts'
@@ -35,6 +37,7 @@ import {
 import { readBucketAddress } from './bucket-address.ts'
 import {
   type BackupId,
+  findUnfinished,
   forEachAtOnce,
   listBackups,
   listObjects,
@@ -42,12 +45,15 @@ import {
   newId,
   objectName,
   readManifest,
+  UNFINISHED,
+  whyNotListed,
 } from './bucket-folder.ts'
 import {
   type BackedUpPool,
   type BackedUpSegment,
   BUCKET_FORMAT,
   type BucketManifest,
+  type CheckedPart,
   encodeManifest,
   type LogPart,
   type Part,
@@ -55,9 +61,13 @@ import {
   type SegmentPart,
   summaryOfManifest,
 } from './bucket-format.ts'
+import { checkShare } from './check-objects.ts'
 import { Claim } from './claim.ts'
 import { type Removed, removeOld } from './retention.ts'
-import { PART_BYTES, S3Client } from './s3-client.ts'
+import { PART_BYTES, S3Client, type SentPart } from './s3-client.ts'
+
+/** Time after which what was sent is noted again. A killed backup sends it once more. */
+const UNFINISHED_MS = 10_000
 
 export interface BucketTarget {
   /** Absolute path of the data folder. */
@@ -74,6 +84,8 @@ export interface BucketSummary extends BackupSummary {
   readonly id: string
   /** Bytes of objects that were not in the bucket before. */
   readonly sent: number
+  /** Objects of the last backup that were missing or wrong: those sent again, and the others. */
+  readonly wrong: { readonly mended: number; readonly lost: number }
   readonly removed?: Removed
   /** Why older backups were not removed. The backup itself is there. */
   readonly notRemoved?: string
@@ -95,11 +107,17 @@ interface Writing {
   readonly control: CopyControl
   readonly state: BackupState
   readonly from: Paths
-  /** Objects of the bucket, by name. */
+  /** Objects that the bucket has, with their bytes. */
   readonly objects: Map<string, number>
-  /** Parts of the last backup. */
+  /** Names of those that the last backup or an unfinished one names, and that this one has sent. */
+  readonly trusted: Set<string>
+  /** Rows of segments that are trusted, by `keyOf`. */
   readonly known: ReadonlyMap<string, Part>
+  /** Names of objects of the last backup that are missing or wrong. */
+  readonly wrong: Set<string>
   sent: number
+  mended: number
+  savedMs: number
 }
 
 /**
@@ -114,16 +132,17 @@ export async function writeBucketBackup(
 ): Promise<BucketSummary> {
   const { signal } = control.throttle
   const client = new S3Client(readBucketAddress(target.bucket, target.endpoint), { signal })
-  const claim = await Claim.make(client)
+  const from = pathsOf(target.dataDir)
+  disk.mkdir(from.temporary)
+  const claim = await Claim.make(client, from.bucketClaim)
   try {
     const last = (await listBackups(client)).at(-1)
-    // A manifest that cannot be read saves nothing, and keeps no backup from being made.
-    const lastManifest =
-      last === undefined ? undefined : await readManifest(client, last).catch(skipUnreadable)
+    const unfinished = await findUnfinished(client)
+    control.onProgress({ phase: 'verify', bytesDone: 0, bytesTotal: 0 })
+    const there = await findThere(client, last, unfinished)
     const writing: Writing = {
-      ...{ client, control, state, from: pathsOf(target.dataDir), sent: 0 },
-      objects: await listObjects(client),
-      known: knownParts(lastManifest),
+      ...{ client, control, state, from, ...there },
+      ...{ sent: 0, mended: 0, savedMs: Number.NEGATIVE_INFINITY },
     }
     const createdAtMs = wallMs()
     const manifest = await sendAll(writing, createdAtMs)
@@ -131,8 +150,17 @@ export async function writeBucketBackup(
     await findAll(client, manifest)
     const id = newId(createdAtMs, last?.id)
     const backups = await nameBackup(client, claim, id, manifest)
+    await client
+      .brief()
+      .remove(manifestName(UNFINISHED))
+      .catch(() => undefined) // the next backup finds it
     const removal = await removeOldOnes(client, claim, target.keep, backups)
-    return { ...summaryOfManifest(manifest), id, sent: writing.sent, ...removal }
+    const { sent, mended, wrong } = writing
+    return {
+      ...summaryOfManifest(manifest),
+      ...{ id, sent, wrong: { mended, lost: wrong.size } },
+      ...removal,
+    }
   } catch (error) {
     throw asUnavailable(error)
   } finally {
@@ -140,17 +168,42 @@ export async function writeBucketBackup(
   }
 }
 
+/** What the bucket has of the last backup and of one that died, after a share of it was checked. */
+async function findThere(client: S3Client, last: BackupId | undefined, unfinished: BackupId | undefined) {
+  // A manifest that cannot be read saves nothing, and keeps no backup from being made.
+  const read = async (id: BackupId | undefined) =>
+    id === undefined ? undefined : await readManifest(client, id).catch(skipUnreadable)
+  const manifests = [await read(last), await read(unfinished)]
+  const objects = await listObjects(client)
+  const parts = new Map<string, CheckedPart>()
+  const wrong = new Set<string>()
+  for (const [index, manifest] of manifests.entries())
+    for (const part of manifest === undefined ? [] : partsOf(manifest))
+      if (whyNotListed(objects, part) === undefined) parts.set(objectName(part), part)
+      else if (index === 0) wrong.add(objectName(part))
+  const trusted = new Set(parts.keys())
+  for (const name of await checkShare(client, [...parts.values()])) {
+    trusted.delete(name)
+    objects.delete(name)
+    wrong.add(name)
+  }
+  const known = new Map(manifests.flatMap(manifest => [...knownRows(manifest, trusted)]))
+  return { objects, trusted, known, wrong }
+}
+
 function skipUnreadable(error: Error): undefined {
   if (error instanceof Unavailable) throw error
 }
 
-/** The segments of the last backup that its own time found undamaged. */
-function knownParts(last: BucketManifest | undefined): Map<string, Part> {
-  const known = new Map<string, Part>()
-  for (const { pool, segments } of last?.pools ?? [])
+/** The segments of a backup that its own time found undamaged. */
+function* knownRows(
+  manifest: BucketManifest | undefined,
+  trusted: ReadonlySet<string>,
+): Generator<[string, Part]> {
+  for (const { pool, segments } of manifest?.pools ?? [])
     for (const { segment, rows } of segments)
-      if (rows !== undefined && rows.damaged === undefined) known.set(keyOf(pool, segment, rows.crc32), rows)
-  return known
+      if (rows !== undefined && rows.damaged === undefined && trusted.has(objectName(rows)))
+        yield [keyOf(pool, segment, rows.crc32), rows]
 }
 
 function keyOf(pool: string, segment: number, crc: number | null): string {
@@ -208,7 +261,7 @@ async function sendAll(writing: Writing, createdAtMs: number): Promise<BucketMan
   control.onProgress({ phase: 'catalog', bytesDone: 0, bytesTotal: 0 })
   const key = must(readSecretKey(from.secretKey, disk), 'the key of an open catalog')
   const documents = JSON.stringify(state.documents.map(entry => sealEntry(entry, key)))
-  return {
+  const head = {
     format: BUCKET_FORMAT,
     weir: WEIR_VERSION,
     folder: FORMAT_VERSION,
@@ -218,17 +271,16 @@ async function sendAll(writing: Writing, createdAtMs: number): Promise<BucketMan
     secretKey: await sendBytes(writing, key),
     ...(disk.exists(from.admin) ? { admin: await sendBytes(writing, readFile(disk, from.admin)) } : {}),
     log,
-    pools: await sendPools(writing),
-  }
+  } as const
+  return { ...head, pools: await sendPools(writing, head) }
 }
 
 /** The part of the log that is not in segments, in files of its own that are removed when sent. */
 async function sendLog(writing: Writing): Promise<LogPart[]> {
   const { state, control, from } = writing
-  const folder = join(from.temporary, 'backup-log')
-  removeFolder(disk, folder) // of a backup that was killed
+  const folder = from.backupLog
+  removeFolder(disk, folder) // of a backup whose thread failed
   try {
-    disk.mkdir(from.temporary)
     const names = await extractLog({ disk, from: from.log, to: folder, ...logOptions(state, control) })
     const parts: LogPart[] = []
     for (const name of names)
@@ -239,7 +291,7 @@ async function sendLog(writing: Writing): Promise<LogPart[]> {
   }
 }
 
-async function sendPools(writing: Writing): Promise<BackedUpPool[]> {
+async function sendPools(writing: Writing, head: Omit<BucketManifest, 'pools'>): Promise<BackedUpPool[]> {
   const { state, control } = writing
   const bytesTotal = state.pools
     .flatMap(({ segments }) => segments)
@@ -251,14 +303,25 @@ async function sendPools(writing: Writing): Promise<BackedUpPool[]> {
     segments,
     sent: [] as BackedUpSegment[],
   }))
+  // A list has holes until all are sent.
+  const sentPools = () => pools.map(({ pool, sent }) => ({ pool, segments: sent.filter(() => true) }))
   const all = pools.flatMap(({ pool, segments, sent }) =>
     segments.map((meta, index) => ({ pool, meta, sent, index })),
   )
   await forEachAtOnce(all, async ({ pool, meta, sent, index }) => {
+    const before = writing.sent
     sent[index] = await sendSegment(writing, pool, meta)
     counted(meta.bytes)
+    if (writing.sent > before) await saveUnfinished(writing, { ...head, pools: sentPools() })
   })
-  return pools.map(({ pool, sent }) => ({ pool, segments: sent }))
+  return sentPools()
+}
+
+/** Notes what was sent, for the next backup if this one is killed. */
+async function saveUnfinished(writing: Writing, manifest: BucketManifest): Promise<void> {
+  if (monotonicMs() - writing.savedMs < UNFINISHED_MS) return
+  writing.savedMs = monotonicMs()
+  await writing.client.put(manifestName(UNFINISHED), encodeManifest(manifest))
 }
 
 async function sendSegment(writing: Writing, pool: string, meta: SegmentMeta): Promise<BackedUpSegment> {
@@ -269,11 +332,8 @@ async function sendSegment(writing: Writing, pool: string, meta: SegmentMeta): P
     : undefined
   if (meta.rows === 0 || checksum === null) return { segment, ...(deletes && { deletes }) }
   const file = join(folder, segmentFile(segment))
-  const known = writing.known.get(keyOf(pool, segment, checksum))
-  const isThere = known !== undefined && writing.objects.get(objectName(known)) === known.bytes
-  const { sha256, bytes, damaged } = isThere
-    ? (known as SegmentPart)
-    : await sendFile(writing, file, checksum)
+  const known: SegmentPart | undefined = writing.known.get(keyOf(pool, segment, checksum))
+  const { sha256, bytes, damaged } = known ?? (await sendFile(writing, file, checksum))
   const rows = { sha256, bytes, crc32: checksum, ...(damaged === undefined ? {} : { damaged }) }
   return { segment, rows, ...(deletes && { deletes }) }
 }
@@ -300,45 +360,56 @@ async function sendFile(writing: Writing, file: string, checksum: number): Promi
     return { ...(await sendBytes(writing, new Uint8Array(0))), damaged: what }
   }
   const part = { sha256: hash.digest('hex'), bytes }
-  if (bytes <= PART_BYTES) await sendOnce(writing, part, () => writing.client.put(objectName(part), first))
-  else await sendOnce(writing, part, () => sendLarge(writing, file, part))
+  await sendOnce(writing, { ...part, crc32: crc }, () =>
+    bytes <= PART_BYTES
+      ? writing.client.put(objectName(part), first)
+      : sendLarge(writing, file, { ...part, crc32: crc }),
+  )
   return crc === checksum ? part : { ...part, damaged: 'its bytes do not match their checksum' }
 }
 
 async function sendBytes(writing: Writing, bytes: Uint8Array): Promise<Part> {
   const part = { sha256: createHash('sha256').update(bytes).digest('hex'), bytes: bytes.byteLength }
-  await sendOnce(writing, part, () => writing.client.put(objectName(part), bytes))
+  await sendOnce(writing, { ...part, crc32: crc32(bytes) }, () => writing.client.put(objectName(part), bytes))
   return part
 }
 
-/** Sends an object that the bucket lacks, or has in another length. */
-async function sendOnce(writing: Writing, part: Part, send: () => Promise<unknown>): Promise<void> {
+type WholePart = Required<CheckedPart>
+
+/**
+ * Sends an object that the bucket lacks. Of one that no manifest names the bucket must know the
+ * checksum.
+ */
+async function sendOnce(writing: Writing, part: WholePart, send: () => Promise<unknown>): Promise<void> {
   const name = objectName(part)
-  if (writing.objects.get(name) === part.bytes) return
-  await writing.control.throttle.take(0)
+  const { client, control, objects, trusted, wrong } = writing
+  if (trusted.has(name)) return
+  trusted.add(name)
+  if (objects.get(name) === part.bytes && (await client.head(name))?.crc32 === part.crc32) return
+  await control.throttle.take(0)
   await send()
-  writing.objects.set(name, part.bytes)
   writing.sent += part.bytes
+  if (wrong.delete(name)) writing.mended += 1
 }
 
 /** Reads the file a second time, so that no file is ever whole in memory. */
-async function sendLarge(writing: Writing, file: string, part: Part): Promise<void> {
+async function sendLarge(writing: Writing, file: string, part: WholePart): Promise<void> {
   const { client } = writing
   const name = objectName(part)
   const upload = await client.beginUpload(name)
   try {
     const hash = createHash('sha256')
-    const tags: string[] = []
+    const sent: SentPart[] = []
     for await (const bytes of readParts(writing, file)) {
       hash.update(bytes)
-      tags.push(await client.putPart(name, upload, tags.length + 1, bytes))
+      sent.push(await client.putPart(name, upload, sent.length + 1, bytes))
     }
     if (hash.digest('hex') !== part.sha256)
       throw new Unavailable(
         'backup_failed',
         `${file} changed while it was read: weir verify checks the folder`,
       )
-    await client.endUpload(name, upload, tags)
+    await client.endUpload(name, upload, sent, part.crc32)
   } catch (error) {
     await client
       .brief()
@@ -375,11 +446,8 @@ async function* readParts({ control }: Writing, file: string): AsyncGenerator<Ui
 async function findAll(client: S3Client, manifest: BucketManifest): Promise<void> {
   const objects = await listObjects(client)
   for (const part of partsOf(manifest)) {
-    const bytes = objects.get(objectName(part))
-    if (bytes !== part.bytes)
-      throw new Unavailable(
-        'bucket_checksum',
-        `${client.url}/${objectName(part)} has ${bytes ?? 'no'} bytes in the bucket, ${part.bytes} were sent`,
-      )
+    const why = whyNotListed(objects, part)
+    if (why !== undefined)
+      throw new Unavailable('bucket_checksum', `${client.url}/${objectName(part)} was sent, and ${why}`)
   }
 }

@@ -6,7 +6,7 @@
  * from the rows alone: a move that goes on makes the same blocks, however the batches were cut.
  */
 import type { Data } from 'apache-arrow'
-import type { BlockEntry } from '../../cluster/clickhouse/native-block.ts'
+import { type BlockEntry, REQUEST_WORDS } from '../../cluster/clickhouse/native-block.ts'
 import { ROWS_MAX } from '../../cluster/keeper/versions.ts'
 import { type BatchBuffer, KIND, kindOf, valueBytes } from '../../format/batch-layout.ts'
 import type { ColumnType, PoolSchema } from '../../format/schema.ts'
@@ -18,7 +18,6 @@ import { CannotRun } from '../../util/errors.ts'
 import { MiB } from '../../util/limits.ts'
 
 const BLOCK_BYTES_MAX = 32 * MiB
-const REQUEST_WORDS = 4
 
 interface Part {
   readonly batch: BatchBuffer

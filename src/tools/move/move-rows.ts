@@ -11,6 +11,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { insertRows, quorumsOf } from '../../cluster/clickhouse/insert-rows.ts'
+import { insertProven } from '../../cluster/clickhouse/stored-rows.ts'
 import { syncedReplicas } from '../../cluster/clickhouse/synced-replicas.ts'
 import type { Topology } from '../../cluster/clickhouse/topology.ts'
 import type { MoveRoot } from '../../cluster/move/move-root.ts'
@@ -115,11 +116,15 @@ async function insert(
   const entries = entriesOf(block, root.version)
   crashPoint('move.before-insert')
   let said = ''
+  // The process before this one may have sent the first block.
   for (const endMs = monotonicMs() + INSERT_MS_MAX; ; )
     try {
-      const now = topology()
-      const options = { topology: now, quorum: quorumsOf(now, quorum), without }
-      await insertRows({ table, kind: 'post', schema, entries }, options)
+      const options = () => {
+        const now = topology()
+        return { topology: now, quorum: quorumsOf(now, quorum), without, isRepeated: true }
+      }
+      const rows = { table, kind: 'post' as const, schema, entries }
+      await insertProven(rows, options, root.tables, now => insertRows(rows, now))
       break
     } catch (error) {
       if (!(error instanceof Unavailable) || monotonicMs() > endMs) throw error

@@ -8,7 +8,7 @@
  */
 
 import { syncedReplicas } from '../../cluster/clickhouse/synced-replicas.ts'
-import { DELETED, type ServerFeatures } from '../../cluster/clickhouse/table.ts'
+import { DELETED } from '../../cluster/clickhouse/table.ts'
 import type { Topology } from '../../cluster/clickhouse/topology.ts'
 import type { ColumnType, PoolSchema } from '../../format/schema.ts'
 import type { QuerySegment } from '../../index/index-types.ts'
@@ -38,10 +38,10 @@ const INTEGER_OF: Readonly<Record<ColumnType, readonly [duckdb: Integer, clickHo
     INT32: [x => x, x => x],
     INT64: [x => x, x => x],
     DATE: [x => `(${x} - DATE '1970-01-01')`, x => `toInt32(${x})`],
-    TIMESTAMP: [x => `epoch_us(${x})`, (x, { hasTimes }) => (hasTimes ? `toUnixTimestamp64Micro(${x})` : x)],
+    TIMESTAMP: [x => `epoch_us(${x})`, x => `toUnixTimestamp64Micro(${x})`],
   }
 
-type Integer = (column: string, features: ServerFeatures) => string
+type Integer = (column: string) => string
 
 /** The checksum of the live rows of segments. Rejects with SegmentDamaged or Unavailable. */
 export async function sumOfSegments(
@@ -53,7 +53,7 @@ export async function sumOfSegments(
   const text = queryColumns(schema)
     .map(({ name, type }) => {
       const [x, integer] = [quoteName(name), INTEGER_OF[type]?.[0]]
-      const value = integer === undefined ? `strlen(${x}) || ':' || ${x}` : `${integer(x, MODERN)} || ','`
+      const value = integer === undefined ? `strlen(${x}) || ':' || ${x}` : `${integer(x)} || ','`
       return `coalesce('V' || ${value}, 'N')`
     })
     .join(' || ')
@@ -72,16 +72,13 @@ export async function sumOfSegments(
   return total(sums)
 }
 
-/** DuckDB's SQL does not ask for it. */
-const MODERN = { hasTimes: true }
-
 /**
  * The checksum of the rows that count, from a synced replica of each shard. Rejects with
  * ClickHouseError or Unavailable.
  */
 export async function sumOfTable(table: string, schema: PoolSchema, topology: Topology): Promise<RowSum> {
   const replicas = await syncedReplicas([table], topology)
-  const sql = tableSum(table, schema, topology.features)
+  const sql = tableSum(table, schema)
   const asked = replicas.map(async ({ http }) => {
     const { body } = await http.run(sql, {}, ANSWER_BYTES_MAX)
     return readSum(body.toString().trim().split('\t'))
@@ -90,11 +87,10 @@ export async function sumOfTable(table: string, schema: PoolSchema, topology: To
 }
 
 /** The statement of one server. */
-export function tableSum(table: string, schema: PoolSchema, features: ServerFeatures): string {
+export function tableSum(table: string, schema: PoolSchema): string {
   const values = queryColumns(schema).map(({ name, type }) => {
     const [x, integer] = [quoteClickHouseName(name), INTEGER_OF[type]?.[1]]
-    const value =
-      integer === undefined ? `toString(length(${x})), ':', ${x}` : `toString(${integer(x, features)}), ','`
+    const value = integer === undefined ? `toString(length(${x})), ':', ${x}` : `toString(${integer(x)}), ','`
     return `ifNull(concat('V', ${value}), 'N')`
   })
   const hash = `reinterpretAsUInt64(MD5(concat(${values.join(', ')})))`

@@ -8,17 +8,14 @@ import {
   GRAPHQL_BURST_MS,
   GRAPHQL_SHARE,
   GRAPHQL_SLICE_MS,
+  inSlices,
   MainThreadShare,
   Slices,
 } from '../../../src/api/graphql/cpu-share.ts'
 import { locationsOf, takePositions } from '../../../src/api/graphql/graphql-errors.ts'
 import { GraphQLError, parse } from '../../../src/api/graphql/library.ts'
 import { createWebhookSource } from '../../../src/catalog/change/change-source.ts'
-import {
-  GRAPHQL_APPLICATION_REQUESTS_MAX,
-  GRAPHQL_BODY_BYTES_MAX,
-  GRAPHQL_REQUESTS_MAX,
-} from '../../../src/util/limits.ts'
+import { GRAPHQL_BODY_BYTES_MAX } from '../../../src/util/limits.ts'
 import { BASIC, makeServer, type TestServer } from './server.ts'
 
 const many = (count: number, one: (index: number) => string): string =>
@@ -231,7 +228,7 @@ describe('the share of the main thread', () => {
   test('goes to applications in turns, and first to requests that have started', async () => {
     const { now, work } = clock()
     const share = new MainThreadShare(now)
-    share.charge(40)
+    share.charge('other', now() - 40)
     const order: string[] = []
     const told = (name: string) => () => {
       order.push(name)
@@ -248,30 +245,14 @@ describe('the share of the main thread', () => {
     expect(order).toEqual(['a going', 'b1', 'a1', 'b2', 'a2'])
   })
 
-  test('has a limit for each application’s requests', async () => {
+  test('makes a request wait for so long, and then refuses it', async () => {
     const { now, work } = clock()
-    const share = new MainThreadShare(now)
-    const started = GRAPHQL_APPLICATION_REQUESTS_MAX / 2 // these wait for their queries
-    for (let count = 0; count < started; count += 1) expect(await share.enter('a')).toBe(true)
-    share.charge(40)
-    const waiting = Array.from({ length: GRAPHQL_APPLICATION_REQUESTS_MAX - started }, () => share.enter('a'))
-    expect(await share.enter('a')).toBe(false)
-    const other = share.enter('b')
+    const share = new MainThreadShare(now, 100)
+    share.charge('a', now() - 30)
+    expect(await share.enter('a')).toBe(false) // no time passes
+    const waiting = share.enter('a')
     work(10_000)
-    expect(await other).toBe(true)
-    expect(await Promise.all(waiting)).not.toContain(false)
-    expect(await share.enter('a')).toBe(false)
-    share.leave('a')
-    expect(await share.enter('a')).toBe(true)
-  })
-
-  test('has a limit for all requests together', async () => {
-    const share = new MainThreadShare(() => 0)
-    for (let count = 0; count < GRAPHQL_REQUESTS_MAX; count += 1)
-      expect(await share.enter(`app ${count}`)).toBe(true)
-    expect(await share.enter('one more')).toBe(false)
-    share.leave('app 1')
-    expect(await share.enter('one more')).toBe(true)
+    expect(await waiting).toBe(true)
   })
 
   test('is given to the questions of a request one by one', async () => {
@@ -279,10 +260,13 @@ describe('the share of the main thread', () => {
     const slices = new Slices(new MainThreadShare(now), 'a', now)
     let planned = 0
     let most = 0
-    const turnOfTheLoop = setInterval(() => {
+    let isDone = false
+    const turnOfTheLoop = () => {
       planned = 0
       work(100)
-    }, 1)
+      if (!isDone) setImmediate(turnOfTheLoop)
+    }
+    setImmediate(turnOfTheLoop)
     const question = () =>
       slices.inOrder(() => {
         planned += 1
@@ -290,7 +274,7 @@ describe('the share of the main thread', () => {
         work(GRAPHQL_SLICE_MS)
       })
     await Promise.all(Array.from({ length: 50 }, question))
-    clearInterval(turnOfTheLoop)
+    isDone = true
     expect(most).toBeLessThanOrEqual(2)
   })
 
@@ -298,11 +282,53 @@ describe('the share of the main thread', () => {
     const { now, work } = clock()
     const share = new MainThreadShare(now)
     const slices = new Slices(share, 'a', now)
+    const waits = async () => {
+      await new Promise(setImmediate)
+      work(60_000) // its query runs
+    }
     await slices.inOrder(() => work(1))
-    work(60_000) // its query runs
+    await waits()
     await slices.inOrder(() => work(1))
-    slices.end()
-    expect(await share.enter('a')).toBe(true)
+    await waits()
+    expect(slices.step()).toBeUndefined() // a question begins, and waits for its text to be parsed
+    await waits()
+    slices.whole(() => work(1))
+    await Promise.all(await inSlices([1, 2], slices))
+    work(1) // the last item is completed
+    await waits()
+    slices.whole(() => work(1))
+    let isIn = false
+    const other = share.enter('b').then(() => {
+      isIn = true
+    })
+    await Promise.resolve()
+    expect(isIn).toBe(true)
+    await other
+  })
+
+  test('is charged once for the work of two requests in one turn of the loop', async () => {
+    const { now, work } = clock()
+    const share = new MainThreadShare(now)
+    const both = ['a', 'b'].map(name => new Slices(share, name, now))
+    for (const slices of both) expect(slices.step()).toBeUndefined()
+    work(GRAPHQL_BURST_MS)
+    await new Promise(setImmediate)
+    expect(share.owedMs()).toBe(0)
+  })
+
+  test('goes first to the application that used less of it', async () => {
+    const { now, work } = clock()
+    const share = new MainThreadShare(now)
+    work(50)
+    share.charge('heavy', now() - 50)
+    const order: string[] = []
+    const all = ['heavy', 'heavy', 'light', 'light', 'heavy'].map(async name => {
+      await share.next(name)
+      order.push(name)
+    })
+    work(10_000)
+    await Promise.all(all)
+    expect(order).toEqual(['light', 'light', 'heavy', 'heavy', 'heavy'])
   })
 
   test('interrupts a request after a slice', async () => {
@@ -312,11 +338,13 @@ describe('the share of the main thread', () => {
     expect(slices.step()).toBeUndefined()
     work(GRAPHQL_SLICE_MS - 1)
     expect(slices.step()).toBeUndefined()
+    await new Promise(setImmediate)
+    work(100) // it waits
+    expect(slices.step()).toBeUndefined()
     work(1)
     const pause = slices.step()
     expect(pause).toBeInstanceOf(Promise)
     expect(slices.step()).toBe(pause)
-    work(100)
     await pause
     expect(slices.step()).toBeUndefined()
   })

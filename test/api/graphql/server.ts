@@ -49,7 +49,11 @@ export interface TestServer {
     variables?: object | null,
     more?: { scope?: readonly Scope[]; operationName?: string },
   ): Promise<Answer>
-  send(authorization: string | undefined, body: string | Uint8Array): Promise<GraphqlReply>
+  send(
+    authorization: string | undefined,
+    body: string | Uint8Array,
+    gone?: AbortSignal,
+  ): Promise<GraphqlReply>
   stop(): Promise<void>
 }
 
@@ -122,8 +126,9 @@ export async function makeServer(options: Partial<CatalogOptions> = {}): Promise
     })
     return `Bearer ${JSON.parse(body).access_token}`
   }
-  const send = (authorization: string | undefined, body: string | Uint8Array): Promise<GraphqlReply> =>
+  const send: TestServer['send'] = (authorization, body, gone) =>
     graphql({
+      ...(gone && { gone }),
       address: ADDRESS,
       authorization: authorization ?? '',
       body: typeof body === 'string' ? Buffer.from(body) : body,

@@ -31,6 +31,7 @@ function contextOf(scope: Scope, rows: Answered['rows']): Context {
     caller: { applicationId: 'app', scopes: new Set([scope]), verifyAgain: () => undefined },
     budget: new Budget(() => 1),
     slices: { step: async () => undefined },
+    held: { rows: () => undefined },
   } as unknown as Context
 }
 

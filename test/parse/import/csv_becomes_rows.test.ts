@@ -174,7 +174,7 @@ test.each([
     const got = await read('a\n1\n', columns)
     expect([got.broken, got.events]).toEqual(['bad_header', []])
     expect(got.brokenMessage).toBe(
-      `the header "a" is the property of column "b" and the name of another column, with the property "${columns[0]!.jsonProperty}": ${ways}send NDJSON or a file with _service_payload`,
+      `the header "a" is the property of column "b" and the name of another column, with the property "${columns[0]!.jsonProperty}": ${ways}give by=column or by=property, or send NDJSON or a file with _service_payload`,
     )
   },
 )

@@ -1,5 +1,6 @@
 /** NDJSON becomes rows: what a row is, which rows are refused, and borders of pieces anywhere. */
 import { expect, test } from 'vitest'
+import { PLAIN_NAMING } from '../../../src/parse/import/naming.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX, IMPORT_ROW_BYTES_MAX } from '../../../src/util/limits.ts'
 import { integersFrom, newSeed } from '../../util/random.ts'
 import { cut, type Given, readImport } from './reading.ts'
@@ -129,7 +130,13 @@ test('rows that are left out are counted and not checked, and the others keep th
 })
 
 test('refused rows are told up to a number, and all counted', async () => {
-  const options = { format: 'ndjson', encoding: 'identity', skipRows: 0, errorsMax: 3 } as const
+  const options = {
+    format: 'ndjson',
+    encoding: 'identity',
+    skipRows: 0,
+    errorsMax: 3,
+    naming: PLAIN_NAMING,
+  } as const
   const { batchesOf } = await import('../../../src/parse/import/import-thread.ts')
   const { RowBatches } = await import('../../../src/parse/import/row-batches.ts')
   let [told, counted] = [0, 0]

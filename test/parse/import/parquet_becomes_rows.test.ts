@@ -437,7 +437,7 @@ test('wrong bytes anywhere end the import at most: rows before them are those of
     expect({ seed, round, known: got.broken ?? 'none', rows: got.done?.rows ?? 5000 }).toMatchObject({
       seed,
       round,
-      known: expect.stringMatching(/^(broken_parquet|bad_header|none)$/),
+      known: expect.stringMatching(/^(broken_parquet|bad_header|unsupported_type|none)$/),
     })
     expect(got.events.length).toBeLessThanOrEqual(5000)
   }

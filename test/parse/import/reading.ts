@@ -1,7 +1,9 @@
 /** Reads a body as the thread of an import does, and gives what it made in plain values. */
 import { expect } from 'vitest'
+import type { FieldComparison } from '../../../src/parse/import/compare-fields.ts'
 import { batchesOf } from '../../../src/parse/import/import-thread.ts'
 import type { ImportOptions } from '../../../src/parse/import/import-types.ts'
+import { PLAIN_NAMING } from '../../../src/parse/import/naming.ts'
 import { RowBatches } from '../../../src/parse/import/row-batches.ts'
 import { JsonScan } from '../../../src/parse/json-scan.ts'
 import { BodyBroken } from '../../../src/util/errors.ts'
@@ -20,6 +22,7 @@ export interface Imported {
   done: { readonly rows: number; readonly bytes: number } | undefined
   broken: string | undefined
   brokenMessage: string
+  compared: FieldComparison | undefined
 }
 
 export type Given = Partial<ImportOptions>
@@ -34,6 +37,7 @@ export async function readImport(pieces: readonly Uint8Array[], given: Given = {
     skipRows: 0,
     errorsMax: 10_000,
     columns: [],
+    naming: PLAIN_NAMING,
     spoolFile: '',
     ...given,
   }
@@ -47,16 +51,20 @@ export async function readImport(pieces: readonly Uint8Array[], given: Given = {
     done: undefined,
     broken: undefined,
     brokenMessage: '',
+    compared: undefined,
   }
   const output = batchesOf(options, reused(pieces), batches)
   try {
     for (;;) {
       const next = await output.next()
       if (next.done === true) {
-        read.done = next.value
+        const { compared, ...done } = next.value
+        read.done = done
+        read.compared = compared ?? read.compared
         break
       }
-      const { body, places, refused, refusedBy, rows, bytes } = next.value
+      const { body, places, refused, refusedBy, rows, bytes, compared } = next.value
+      read.compared = compared ?? read.compared
       read.batches += 1
       read.ends.push([rows, bytes])
       if (body.byteLength > BODY_BYTES_MAX) throw new Error(`a body of ${body.byteLength} bytes`)

@@ -38,7 +38,7 @@ describe('samples with a problem', () => {
     ['[{"a":1},[]]', 'not_object_or_array'],
     ['{"a":1e999}', 'number_out_of_range'],
     ['{"a":"\\ud800"}', 'unpaired_surrogate'],
-    ['\ufeff{}', 'byte_order_mark'],
+    ['\ufeff\ufeff{}', 'byte_order_mark'],
     [Uint8Array.of(0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d), 'invalid_utf8'],
     ['{"a":'.repeat(2000), 'too_deep'],
   ]
@@ -197,7 +197,8 @@ describe('files of samples', () => {
     ['', []],
     ['{"a":1}\n{"a":', 'not_json'],
     ['{"a":1}\nx', 'not_json'],
-    ['\ufeff{"a":1}', 'byte_order_mark'],
+    ['\ufeff{"a":1}', ['{"a":1}']],
+    ['\ufeff\ufeff{"a":1}', 'byte_order_mark'],
   ])('%j', (file, want) => {
     expect(bodies(file)).toEqual(want)
   })

@@ -80,7 +80,6 @@ test.each([
   ['{"a":1,}\n{}', 'not_json'],
   ['{"a":01}\n', 'not_json'],
   ['{"a":"\t"}\n', 'not_json'],
-  ['\ufeff{}\n{}', 'byte_order_mark'],
   ['{}\n\ufeff{}', 'not_ndjson'],
   ['{}\n{"a":"\\ud800"}', 'unpaired_surrogate'],
   ['{}\n{"a":1e400}', 'number_out_of_range'],
@@ -203,12 +202,12 @@ function compare(make: MakeKernel, seed: number): 'accepted' | 'refused' {
     const [alone] = readOutcomes(parseAll(pool, [{ body: asArray([line]) }]))
     return /^[ \t\r]*\{/.test(line.toString('latin1')) && alone!.document === 'ok' && alone!.events === 1
   })
-  const document = toJsonDocument('NDJSON', shared(body), null)
-  if (!(document instanceof Uint8Array)) {
-    expect([isNdjson, document.status], body.toString()).toEqual([false, 400])
+  const events = toJsonDocument('NDJSON', shared(body), null)
+  if (!('document' in events)) {
+    expect([isNdjson, events.status], body.toString()).toEqual([false, 400])
     return 'refused'
   }
-  const got = made(make, pool, document)
+  const got = made(make, pool, events.document)
   if (isNdjson) expect(got, body.toString()).toEqual(made(make, pool, asArray(lines)))
   else expect(got.outcomes[0]!.document, body.toString()).not.toBe('ok')
   return isNdjson ? 'accepted' : 'refused'

@@ -12,17 +12,20 @@ export function shared(body: Body): Uint8Array {
   return slab.subarray(50, 50 + bytes.length)
 }
 
+const schemaAt = (eventsPath: string | null) =>
+  eventsPath === null ? null : { columns: [], key: null, eventsPath }
+
 /** The document, or the error's code. */
 export function documentOf(format: BodyFormat, body: Body, eventsPath: string | null = null): string {
-  const made = toJsonDocument(format, shared(body), eventsPath)
-  if (!(made instanceof Uint8Array)) return made.code
-  if (made.length > BODY_BYTES_MAX) throw new Error('a document is longer than a body may be')
-  return Buffer.from(made).toString()
+  const made = toJsonDocument(format, shared(body), schemaAt(eventsPath))
+  if (!('document' in made)) return made.code
+  if (made.document.length > BODY_BYTES_MAX) throw new Error('a document is longer than a body may be')
+  return Buffer.from(made.document).toString()
 }
 
 /** The error as `status code: message`; the document where there is none. */
 export function errorOf(format: BodyFormat, body: Body, eventsPath: string | null = null): string {
-  const made = toJsonDocument(format, shared(body), eventsPath)
-  if (made instanceof Uint8Array) return Buffer.from(made).toString()
+  const made = toJsonDocument(format, shared(body), schemaAt(eventsPath))
+  if ('document' in made) return Buffer.from(made.document).toString()
   return `${made.status} ${made.code}: ${made.message}`
 }

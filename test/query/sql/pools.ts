@@ -105,6 +105,16 @@ export class SqlPools {
     this.#segments.set(POOLS[name]!.pool, segments)
   }
 
+  /** So many orders of a customer, without long texts. */
+  async replaceOrders(rows: number): Promise<void> {
+    const segment =
+      await this.pool.write(`SELECT make_timestamp(i) AS _service_received_at, '{}' AS _service_payload,
+      i::BIGINT AS id, 1::INTEGER AS customer, 'plan ' || i AS plan, 1::DOUBLE AS amount, 1::INTEGER AS quantity,
+      true AS paid, make_timestamp(i) AS seen, DATE '2024-01-01' AS day, '{}' AS details,
+      0::BIGINT AS _service_sequence FROM range(${rows}) t(i)`)
+    this.replaceSegments('orders', [segment])
+  }
+
   get engine(): QueryEngine {
     return this.#engine!
   }

@@ -138,7 +138,7 @@ test.skipIf(process.env['WEIR_TEST_STORE'] === 'clickhouse')(
     const on = 'a.id + 1 BETWEEN b.id AND b.quantity'
     const planned = await pools.plan(`SELECT COUNT(*) FROM orders a JOIN orders b ON ${on}`)
     if ('badRequest' in planned) throw new Error(planned.badRequest)
-    expect(planned.statement.sql).toMatch(/ BETWEEN s2\."id" AND s2\."quantity"/)
+    expect(planned.statement.sql).toMatch(/ BETWEEN _service_s2\."id" AND _service_s2\."quantity"/)
     expect(planned.statement.sql).not.toContain('lambda')
   },
 )

@@ -19,12 +19,7 @@ async function fill(rows: number, text: string): Promise<void> {
 
 beforeAll(async () => {
   await pools.open()
-  pools.replaceSegments('orders', [
-    await pools.pool.write(`SELECT make_timestamp(i) AS _service_received_at, '{}' AS _service_payload,
-      i::BIGINT AS id, 1::INTEGER AS customer, 'plan ' || i AS plan, 1::DOUBLE AS amount, 1::INTEGER AS quantity,
-      true AS paid, make_timestamp(i) AS seen, DATE '2024-01-01' AS day, '{}' AS details,
-      0::BIGINT AS _service_sequence FROM range(5000) t(i)`),
-  ])
+  await pools.replaceOrders(5_000)
 })
 afterAll(() => pools.pool.close())
 

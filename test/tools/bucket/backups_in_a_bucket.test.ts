@@ -30,7 +30,7 @@ beforeAll(async () => {
   // One segment of more than 8 MiB, which is sent in parts, and a small one.
   await filled.change((_, url) => post(url, orders(0, 5000, 1, 2500)))
   await filled.change((_, url) => post(url, orders(5000, 5100, 1)))
-}, 60_000)
+}, 240_000)
 
 beforeEach(() => fake.reset())
 
@@ -82,7 +82,7 @@ test('a second backup sends what is new, and each restore is equal row by row', 
   const json = JSON.parse((await weirAt(fake, 'backups', BUCKET, '--json')).out) as { id: string }[]
   expect(json.map(({ id }) => id)).toEqual([first.id, second.id])
   expect(readFileSync(join(own.dataDir, 'admin.json'), 'utf8')).toContain('clientSecret')
-}, 120_000)
+}, 240_000)
 
 test('retention keeps the last backups, removes what they do not name, and nothing else', async () => {
   const of = copyOfFilled()
@@ -105,7 +105,7 @@ test('retention keeps the last backups, removes what they do not name, and nothi
   expect(fake.names('weir/').filter(name => name.endsWith('notes.txt')).length).toBe(2)
   expect(fake.names('weir/working/')).toEqual([])
   await expectRestored(fake, of, ['--backup', four.id])
-}, 120_000)
+}, 240_000)
 
 test('a manifest of a later version is refused, and keeps every object in the bucket', async () => {
   const of = copyOfFilled()
@@ -129,7 +129,7 @@ test('a manifest of a later version is refused, and keeps every object in the bu
   expect(ids().at(-1)?.startsWith('20990101')).toBe(true)
   expect((await weirAt(fake, 'backups', BUCKET)).out).toContain('reads up to 1')
   await expectRestored(fake, of, ['--backup', id])
-}, 120_000)
+}, 240_000)
 
 /** Changes a bit in the last segment of a folder. Returns its path. */
 function damageLast(of: Orders): string {
@@ -146,7 +146,7 @@ test('what was damaged since the last backup stays whole in the bucket', async (
   damageLast(of)
   await backUp(of)
   await expectRestored(fake, filled)
-}, 60_000)
+}, 240_000)
 
 test('a damaged new segment makes the backup incomplete, which pushes no complete one out', async () => {
   const of = copyOfFilled()
@@ -167,7 +167,7 @@ test('a damaged new segment makes the backup incomplete, which pushes no complet
   expect((await weirAt(fake, 'restore', BUCKET, '--data-dir', dataDir, '--incomplete')).code).toBe(1)
   expect(await readStore(join(dataDir, 'catalog'))).toEqual(await readStore(join(of.dataDir, 'catalog')))
   await expectRestored(fake, filled, ['--backup', good.id])
-}, 120_000)
+}, 240_000)
 
 test('each changed, cut or missing object is found by the restore, which leaves no folder', async () => {
   const of = copyOfFilled()
@@ -180,17 +180,13 @@ test('each changed, cut or missing object is found by the restore, which leaves 
       if (how === 'flip') changed[changed.byteLength >> 1]! ^= 1
       if (how === 'remove') fake.objects.delete(name)
       else fake.put(name, how === 'flip' ? changed : changed.subarray(0, -1))
-      // A short object is asked for again: once is enough here.
-      fake.fault = ({ what, name: asked }) =>
-        what === 'GET' && asked === name && how === 'cut' ? { status: 400, code: 'CutHere' } : undefined
       const dataDir = join(temporaryFolder(), 'restored')
       const { code, err } = await weirAt(fake, 'restore', BUCKET, '--data-dir', dataDir)
-      const isGone = how === 'cut' || (how === 'remove' && name.includes('backups'))
+      const isGone = how === 'remove' && name.includes('backups')
       expect([name, how, code, err]).toEqual([name, how, isGone ? 2 : 1, expect.stringContaining(BUCKET)])
       expect(existsSync(join(dataDir, 'FORMAT'))).toBe(false)
       fake.objects.set(name, whole.get(name)!)
     }
-  fake.fault = () => undefined
   await expectRestored(fake, of)
 }, 240_000)
 
@@ -215,16 +211,20 @@ test.each(['weir/backups/', 'weir/objects/'])(
     fake.fault = () => undefined
     await expectRestored(fake, of)
   },
-  60_000,
+  240_000,
 )
 
 test('a bucket that stores less than it says gets no manifest', async () => {
   const of = copyOfFilled()
+  fake.checksums = 'ignored'
   fake.fault = ({ what, name }) => (what === 'PUT' && name.includes('objects/') ? 'keep half' : undefined)
   const { code, err } = await weirAt(fake, 'backup', BUCKET, '--data-dir', of.dataDir)
-  expect([code, err]).toEqual([2, expect.stringMatching(/has \d+ bytes in the bucket, \d+ were sent/)])
+  expect([code, err]).toEqual([
+    2,
+    expect.stringMatching(/was sent, and it has \d+ bytes, it should have \d+/),
+  ])
   expect([ids(), fake.names('weir/working/')]).toEqual([[], []])
-}, 60_000)
+}, 240_000)
 
 test('a full bucket ends the backup with one line, and a later one goes on', async () => {
   const of = copyOfFilled()
@@ -238,7 +238,7 @@ test('a full bucket ends the backup with one line, and a later one goes on', asy
   fake.fault = () => undefined
   await backUp(of)
   await expectRestored(fake, of)
-}, 60_000)
+}, 240_000)
 
 test('flags go with a bucket, and without credentials nothing is sent', async () => {
   const of = copyOfFilled()
@@ -265,4 +265,4 @@ test('flags go with a bucket, and without credentials nothing is sent', async ()
   const bare = await weir(['backup', BUCKET, '--data-dir', of.dataDir], rest)
   expect([bare.code, bare.err]).toEqual([2, expect.stringContaining('set AWS_SECRET_ACCESS_KEY')])
   expect(fake.requests.length).toBe(before)
-}, 60_000)
+}, 240_000)

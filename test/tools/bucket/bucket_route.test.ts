@@ -97,5 +97,5 @@ test('SIGTERM ends a backup to a bucket that does not answer, and the process in
   expect(lines.at(-1)).toMatchObject({ code: 'backup_cancelled' })
   expect(await stopped).toMatchObject({ code: 0, signal: null })
   expect(fake.names('weir/working/')).toEqual([])
-  expect(readFileSync(join(server.dataDir, 'FORMAT'), 'utf8')).toBe('weir 4\n')
+  expect(readFileSync(join(server.dataDir, 'FORMAT'), 'utf8')).toBe('weir 6\n')
 }, 30_000)

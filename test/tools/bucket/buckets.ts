@@ -10,7 +10,7 @@ import type { FakeS3 } from './fake-s3.ts'
 export const BUCKET = 's3://bucket/weir'
 
 const column = (name: string, type: string) => ({ name, jsonProperty: name, type, nullable: false })
-const POOL = {
+export const POOL = {
   uniqueName: 'orders',
   columns: [column('at', 'TIMESTAMP'), column('id', 'STRING'), column('n', 'INT64')],
   timestamp: 'at',

@@ -4,11 +4,12 @@
  */
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { crc32 } from 'node:zlib'
 
 export interface FakeRequest {
-  /** `GET`, `PUT`, `LIST`, `BEGIN`, `PART`, `END`, … */
+  /** `GET`, `HEAD`, `PUT`, `LIST`, `BEGIN`, `PART`, `END`, … */
   readonly what: string
   /** The key of the object, or the prefix of a list. */
   readonly name: string
@@ -39,7 +40,15 @@ export type Fault =
 interface Stored {
   readonly bytes: Buffer
   readonly changedMs: number
+  /** Base64, as it was sent. */
+  readonly crc32?: string
 }
+
+/**
+ * What becomes of checksums in headers: kept, as S3 does; ignored; refused with this code; of a
+ * large object one of those of its parts, as MinIO did before 2025.
+ */
+export type Checksums = 'kept' | 'ignored' | 'composite' | { readonly refused: string }
 
 export const FAKE_KEYS = {
   AWS_ACCESS_KEY_ID: 'key-of-the-test',
@@ -58,6 +67,7 @@ export class FakeS3 {
   readonly requests: FakeRequest[] = []
   /** Names in one answer of a list. */
   pageSize = 1000
+  checksums: Checksums = 'kept'
   /** Milliseconds that the bucket's clock is ahead. */
   aheadMs = 0
   fault: (request: FakeRequest) => Fault | undefined = () => undefined
@@ -87,6 +97,7 @@ export class FakeS3 {
     this.fault = () => undefined
     this.aheadMs = 0
     this.pageSize = 1000
+    this.checksums = 'kept'
   }
 
   stop(): void {
@@ -99,8 +110,17 @@ export class FakeS3 {
     return [...this.objects.keys()].filter(name => name.startsWith(begin)).sort()
   }
 
-  put(name: string, bytes: Uint8Array): void {
-    this.objects.set(name, { bytes: Buffer.from(bytes), changedMs: this.#nowMs() })
+  put(name: string, bytes: Uint8Array, crc?: string): void {
+    const stored = { bytes: Buffer.from(bytes), changedMs: this.#nowMs() }
+    this.objects.set(name, crc === undefined ? stored : { ...stored, crc32: crc })
+  }
+
+  /** Flips a bit of an object. `crc32` of the new bytes is kept where another tool wrote it. */
+  change(name: string, how: 'by another tool' | 'on the disk'): void {
+    const { bytes, crc32: before } = this.objects.get(name)!
+    const changed = Buffer.from(bytes)
+    changed[changed.byteLength >> 1]! ^= 1
+    this.put(name, changed, how === 'on the disk' ? before : crcText(changed))
   }
 
   /** Bytes of objects that arrived since. */
@@ -141,39 +161,56 @@ export class FakeS3 {
             ? { status: 403, code: 'InvalidAccessKeyId' }
             : createHash('sha256').update(body).digest('hex') !== signed
               ? { status: 400, code: 'XAmzContentSHA256Mismatch' }
-              : undefined
+              : typeof this.checksums === 'object' && Object.keys(request.headers).some(isChecksum)
+                ? { status: 400, code: this.checksums.refused }
+                : undefined
     if (fault === 'keep half') body = body.subarray(0, body.byteLength / 2)
-    const answer = error ?? this.#carryOut(what, name, url.searchParams, body, request.headers.range)
+    const answer = error ?? this.#carryOut(what, name, url.searchParams, body, request.headers)
     if (fault === 'break after') return void request.socket.destroy()
     send(request, response, answer, fault)
   }
 
-  #carryOut(what: string, name: string, query: URLSearchParams, body: Buffer, range?: string): Answer {
+  #carryOut(
+    what: string,
+    name: string,
+    query: URLSearchParams,
+    body: Buffer,
+    headers: IncomingHttpHeaders,
+  ): Answer {
     const uploadId = query.get('uploadId') ?? ''
     const upload = this.uploads.get(uploadId)
-    if (what === 'PUT') this.put(name, body)
-    else if (what === 'GET') return this.#get(name, range)
+    const crc = this.checksums === 'ignored' ? undefined : headers['x-amz-checksum-crc32']?.toString()
+    if ((what === 'PUT' || what === 'PART') && crc !== undefined && crc !== crcText(body))
+      return { status: 400, code: 'XAmzContentChecksumMismatch' }
+    if (what === 'PUT') this.put(name, body, crc)
+    else if (what === 'GET') return this.#get(name, headers.range)
+    else if (what === 'HEAD') return this.#head(name, headers)
     else if (what === 'DELETE') this.objects.delete(name)
     else if (what === 'LIST') return { status: 200, body: this.#list(name, query.get('continuation-token')) }
     else if (what === 'BEGIN') {
       this.uploads.set(String(++this.#uploads), { name, parts: new Map() })
-      return { status: 200, body: `<R><UploadId>${this.#uploads}</UploadId></R>` }
+      return {
+        status: 200,
+        body: `<InitiateMultipartUploadResult><UploadId>${this.#uploads}</UploadId></InitiateMultipartUploadResult>`,
+      }
     } else if (what === 'UPLOADS') {
       const all = [...this.uploads].filter(([, one]) => one.name.startsWith(name))
       const xml = all.map(([id, one]) => `<Upload><Key>${one.name}</Key><UploadId>${id}</UploadId></Upload>`)
-      return { status: 200, body: `<R>${xml.join('')}</R>` }
+      return { status: 200, body: `<ListMultipartUploadsResult>${xml.join('')}</ListMultipartUploadsResult>` }
     } else if (upload === undefined) return { status: 404, code: 'NoSuchUpload' }
     else if (what === 'PART') {
       const part = Number(query.get('partNumber'))
       upload.parts.set(part, body)
       return { status: 200, etag: `"part &${part}"` }
-    } else {
+    } else if (what === 'END') {
+      const parts = [...body.toString().matchAll(/<PartNumber>(\d+)</g)].map(([, part]) => Number(part))
+      const whole = Buffer.concat(parts.map(part => upload.parts.get(part) ?? Buffer.alloc(0)))
+      const told =
+        this.checksums === 'composite' ? `${crcText(whole.subarray(1))}-${parts.length}` : crcText(whole)
+      if (crc !== undefined && crc !== told) return { status: 400, code: 'XAmzContentChecksumMismatch' }
       this.uploads.delete(uploadId)
-      if (what === 'END') {
-        const parts = [...body.toString().matchAll(/<PartNumber>(\d+)</g)].map(([, part]) => Number(part))
-        this.put(name, Buffer.concat(parts.map(part => upload.parts.get(part) ?? Buffer.alloc(0))))
-      }
-    }
+      this.put(name, whole, this.checksums === 'composite' ? told : crc)
+    } else this.uploads.delete(uploadId)
     return { status: 200 }
   }
 
@@ -183,6 +220,13 @@ export class FakeS3 {
     const [, from, to] = /^bytes=(\d+)-(\d+)$/.exec(range ?? '') ?? []
     if (from === undefined) return { status: 200, body: stored.bytes }
     return { status: 206, body: stored.bytes.subarray(Number(from), Number(to) + 1) }
+  }
+
+  #head(name: string, headers: IncomingHttpHeaders): Answer {
+    const stored = this.objects.get(name)
+    if (stored === undefined) return { status: 404, code: 'NoSuchKey' }
+    const isAsked = headers['x-amz-checksum-mode'] === 'ENABLED' && this.checksums !== 'ignored'
+    return { status: 200, ...(isAsked && stored.crc32 !== undefined ? { crc32: stored.crc32 } : {}) }
   }
 
   #list(prefix: string, token: string | null): string {
@@ -203,6 +247,18 @@ interface Answer {
   readonly code?: string
   readonly body?: Buffer | string
   readonly etag?: string
+  readonly crc32?: string
+}
+
+function isChecksum(header: string): boolean {
+  return header.startsWith('x-amz-checksum-')
+}
+
+/** As headers of S3 have it. */
+function crcText(bytes: Uint8Array): string {
+  const four = Buffer.alloc(4)
+  four.writeUInt32BE(crc32(bytes))
+  return four.toString('base64')
 }
 
 function whatOf(method: string, query: URLSearchParams, hasName: boolean): string {
@@ -221,6 +277,7 @@ function send(request: IncomingMessage, response: ServerResponse, answer: Answer
   response.writeHead(answer.status, {
     'content-length': body.byteLength,
     ...(answer.etag === undefined ? {} : { etag: answer.etag }),
+    ...(answer.crc32 === undefined ? {} : { 'x-amz-checksum-crc32': answer.crc32 }),
   })
   if (fault !== 'cut') return void response.end(body)
   response.write(body.subarray(0, body.byteLength / 2), () => response.destroy())

@@ -1,4 +1,5 @@
 /** The client of S3 against a server that fails in every way: what it tries again and says. */
+import { crc32 } from 'node:zlib'
 import { afterAll, beforeEach, expect, test } from 'vitest'
 import { readBucketAddress } from '../../../src/tools/bucket/bucket-address.ts'
 import { S3Client } from '../../../src/tools/bucket/s3-client.ts'
@@ -47,13 +48,14 @@ test('a large object is seen when its last part is there, and a cancelled one ne
     await client.putPart('large', upload, 2, bytes),
   ]
   expect(await client.get('large', 28)).toBeUndefined()
+  const crc = crc32(Buffer.concat([bytes, bytes]))
   const other = await client.beginUpload('other')
   expect(await client.uploads('')).toEqual([
     { name: 'large', uploadId: upload },
     { name: 'other', uploadId: other },
   ])
-  await client.endUpload('large', upload, tags)
-  await client.endUpload('large', upload, tags) // as after a lost answer
+  await client.endUpload('large', upload, tags, crc)
+  await client.endUpload('large', upload, tags, crc) // as after a lost answer
   await client.cancelUpload('other', other)
   expect(await client.get('large', 28)).toEqual(Buffer.concat([bytes, bytes]))
   expect(await client.uploads('')).toEqual([])
@@ -103,7 +105,7 @@ const LASTING: readonly (readonly [status: number, given: string, code: string, 
 
 test.each(LASTING)('%i %s is %s at once', async (status, given, code, part) => {
   fake.fault = () => ({ status, code: given })
-  const failure = await failureOf(client.put('x', bytes))
+  const failure = await failureOf(client.remove('x'))
   expect([failure.code, failure.message]).toEqual([code, expect.stringContaining(part)])
   expect(fake.requests.length).toBe(1)
 })
@@ -118,10 +120,29 @@ test('an answer that breaks off, is too short or too long is asked for again', a
   expect((await failureOf(client.get('x', 13))).code).toBe('bucket_checksum')
 })
 
+test('a list that is cut short is asked for again, and a page of a proxy is not', async () => {
+  await client.put('x/1', bytes)
+  const cuts = ['<?xml version="1.0"', '<ListBucketResult><Contents><Key>a/b/x/1</Key>']
+  fake.fault = () => {
+    const text = cuts.pop()
+    return text === undefined ? undefined : { text }
+  }
+  expect((await client.list('x/')).objects.map(({ name }) => name)).toEqual(['x/1'])
+  expect(fake.requests.length).toBe(4)
+  fake.fault = () => ({ text: '<ListBucketResult>' })
+  expect((await failureOf(client.list('x/'))).code).toBe('bucket_checksum')
+  fake.requests.length = 0
+  fake.fault = () => 'page'
+  expect((await failureOf(client.list('x/'))).code).toBe('bucket_failed')
+  expect(fake.requests.length).toBe(1)
+})
+
 test('an upload whose end fails after its 200 has failed', async () => {
   const upload = await client.beginUpload('x')
   fake.fault = ({ what }) => (what === 'END' ? { status: 200, code: 'InternalError' } : undefined)
-  expect((await failureOf(client.endUpload('x', upload, ['a']))).code).toBe('bucket_failed')
+  expect((await failureOf(client.endUpload('x', upload, [{ tag: 'a', crc32: 0 }], 0))).code).toBe(
+    'bucket_failed',
+  )
 })
 
 test('nobody listens, and the name leads nowhere', async () => {
