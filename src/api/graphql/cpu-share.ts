@@ -11,7 +11,7 @@
  *
  * A request is charged for the time that the main thread works for it, and never for what it waits
  * for: its time ends when the turn of the event loop in which it works does. A request that changes
- * nothing gets no further slice once its client has gone.
+ * nothing gets no further slice once its client has gone, and its lists are never completed.
  */
 
 import { must } from '../../util/assert.ts'
@@ -50,18 +50,26 @@ export class MainThreadShare {
     this.#waitMsMax = waitMsMax
   }
 
-  /** Waits for the first slice of a request; false where that takes too long. */
-  async enter(application: string): Promise<boolean> {
-    if (this.#lines.size === 0 && this.owedMs() <= 0) return true
+  /** Waits for the first slice of a request; false where that takes too long, or its client goes. */
+  async enter(application: string, gone?: AbortSignal): Promise<boolean> {
+    if (gone?.aborted === true) return false
+    if (this.#lines.size === 0 && !this.#isTimed && this.owedMs() <= 0) {
+      this.#serveLater() // 16 that came in one turn of the loop held it for 0.48 s
+      return true
+    }
     return await new Promise(resolve => {
-      const begin = () => {
+      const end = (isIn: boolean) => {
         clearTimeout(timer)
-        resolve(true)
+        gone?.removeEventListener('abort', giveUp)
+        resolve(isIn)
       }
-      const timer = setTimeout(() => {
+      const begin = () => end(true)
+      const giveUp = () => {
         this.#forget(application, begin)
-        resolve(false)
-      }, this.#waitMsMax)
+        end(false)
+      }
+      const timer = setTimeout(giveUp, this.#waitMsMax)
+      gone?.addEventListener('abort', giveUp)
       this.#wait(application, 'fresh', begin)
     })
   }
@@ -100,6 +108,10 @@ export class MainThreadShare {
   /** Starts one slice at a time, because its cost must be known before the next one starts. */
   #serve(): void {
     if (this.#isTimed || this.#lines.size === 0) return
+    this.#serveLater()
+  }
+
+  #serveLater(): void {
     this.#isTimed = true
     const serve = () => {
       this.#isTimed = false
@@ -148,6 +160,8 @@ export class Slices {
   #lists: Promise<void> = Promise.resolve()
   #ordered: Promise<unknown> = Promise.resolve()
   #gone: AbortSignal | undefined
+  /** One for each request, because a promise that lives keeps all who wait for it. */
+  readonly #never = new Promise<never>(() => {})
 
   constructor(share: MainThreadShare, application: string, now: () => number = monotonicMs) {
     this.#share = share
@@ -158,6 +172,18 @@ export class Slices {
   /** From now on no slice begins after `gone` is aborted. Not for what makes changes. */
   endWith(gone: AbortSignal | undefined): void {
     this.#gone = gone
+  }
+
+  /** Settles as `work` does, and rejects with Unavailable once no slice begins any more. */
+  async untilGone<T>(work: T | Promise<T>): Promise<T> {
+    const gone = this.#gone
+    if (gone === undefined || !(work instanceof Promise)) return await work
+    return await new Promise<T>((resolve, reject) => {
+      const giveUp = () => reject(CLIENT_GONE())
+      gone.addEventListener('abort', giveUp)
+      if (gone.aborted) giveUp()
+      work.then(resolve, reject).finally(() => gone.removeEventListener('abort', giveUp))
+    })
   }
 
   /**
@@ -177,9 +203,18 @@ export class Slices {
     return this.#nextSlice
   }
 
+  /**
+   * The same between two items of a list. Once the client has gone the promise stays as it is:
+   * each of 20,000 items failed before, which took longer than to complete them.
+   */
+  itemStep(): Promise<void> | undefined {
+    if (this.#gone?.aborted === true) return this.#never
+    return this.step()?.catch(() => this.#never)
+  }
+
   /** Waits for the request's earlier lists, and for a slice. */
   inListOrder(): Promise<void> {
-    this.#lists = this.#lists.then(() => this.step())
+    this.#lists = this.#lists.then(() => this.itemStep())
     return this.#lists
   }
 
@@ -226,7 +261,7 @@ export async function inSlices<T>(items: readonly T[], slices: Slices): Promise<
   let before: Promise<unknown> = Promise.resolve()
   return items.map(item => {
     // A turn of the microtasks lets graphql complete the item before, even if the slice goes on.
-    const next = before.then(() => slices.step()).then(() => item)
+    const next = before.then(() => slices.itemStep()).then(() => item)
     before = next
     return next
   })

@@ -65,9 +65,7 @@ export function createGraphql(deps: GraphqlDeps, schema: GraphQLSchema = makeSch
     const held = new HeldBytes(room, caller.applicationId)
     try {
       const bytes = GRAPHQL_REQUEST_BYTES + GRAPHQL_BYTES_PER_BODY_BYTE * body.byteLength
-      // Nobody reads the answer of a client that has gone.
-      if (!held.tryAdd(bytes) || !(await share.enter(caller.applicationId)) || gone?.aborted === true)
-        return busy()
+      if (!held.tryAdd(bytes) || !(await share.enter(caller.applicationId, gone))) return busy()
       const slices = new Slices(share, caller.applicationId)
       const asked = slices.whole(() => readBody(body))
       if (typeof asked === 'string') return reply(400, errorBody(asked, 'BAD_REQUEST'))
@@ -88,7 +86,7 @@ export function createGraphql(deps: GraphqlDeps, schema: GraphQLSchema = makeSch
       const operationName = operationToRun(document, asked.operationName)
       if (getOperationAST(document, operationName)?.operation === 'query') slices.endWith(request.gone)
       const contextValue: Context = { ...request, budget: new Budget(fieldCounter(document)) }
-      const { data, errors } = await slices.whole(() =>
+      const executed = slices.whole(() =>
         execute({
           schema,
           document,
@@ -98,6 +96,7 @@ export function createGraphql(deps: GraphqlDeps, schema: GraphQLSchema = makeSch
           options: { maxCoercionErrors: COERCION_ERRORS_MAX },
         }),
       )
+      const { data, errors } = await slices.untilGone(executed)
       return slices.whole(() => {
         if (hasMoreCharacters(data, ANSWER_CHARACTERS_MAX)) return failed([badRequest(TOO_LARGE)])
         if (errors === undefined) return reply(200, { data })
@@ -107,7 +106,7 @@ export function createGraphql(deps: GraphqlDeps, schema: GraphQLSchema = makeSch
           : reply(200, { data, errors: different.map(error => formatError(error, ids)) })
       })
     } catch (error) {
-      return failed([new GraphQLError('Internal error', { originalError: error as Error })])
+      return failed([new GraphQLError((error as Error).message, { originalError: error as Error })])
     }
   }
 }

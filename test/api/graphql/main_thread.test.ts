@@ -225,6 +225,22 @@ describe('the share of the main thread', () => {
     await third
   })
 
+  test('goes to one request at a time, though many come in one turn of the loop', async () => {
+    const { now, work } = clock()
+    const share = new MainThreadShare(now)
+    let entered = 0
+    const all = Array.from({ length: 16 }, async () => {
+      expect(await share.enter('a')).toBe(true)
+      entered += 1
+      new Slices(share, 'a', now).whole(() => work(GRAPHQL_BURST_MS + 1))
+    })
+    await new Promise(setImmediate)
+    expect(entered).toBe(1)
+    const pays = setInterval(() => work(100), 1)
+    await Promise.all(all)
+    clearInterval(pays)
+  })
+
   test('goes to applications in turns, and first to requests that have started', async () => {
     const { now, work } = clock()
     const share = new MainThreadShare(now)
