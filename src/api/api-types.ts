@@ -271,6 +271,11 @@ export interface Api {
   /** The way of rejected events into their pools again. */
   readonly replay: ReplayPort
   stats(): ApiStats
+  /**
+   * Answers everything for so long, while /readyz is 503 and each answer ends its connection. Then
+   * no connection is taken any more, and stop() is next.
+   */
+  leave(delayMs: number): Promise<void>
   /** Answers what is in flight, then closes. False where the deadline passed first. */
   stop(deadlineMs: number): Promise<boolean>
 }

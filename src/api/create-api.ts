@@ -1,6 +1,6 @@
 /** The front end: joins admission, ingest and control requests, listens and stops. */
 
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import { HTTP_IDLE_MS_MAX } from '../util/limits.ts'
@@ -35,16 +35,7 @@ const API_TICK_MS = 100
 export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api> {
   const connectionsMax = options.connectionsMax || connectionsMaxOf(descriptorLimit())
   const times = { ...API_TIMES, ...options }
-  const connections: Connections = {
-    open: 0,
-    stopping: false,
-    onIdle: () => {},
-    onReply: status => deps.meter.request(status),
-    drain: new Drain(times.answerMsMax),
-    unread: new Unread(times.answerMsMax),
-    sockets: new Sockets(connectionsMax),
-    ticks: 0,
-  }
+  const connections = newConnections(deps, connectionsMax, times.answerMsMax)
   const rate = new RateLimit(options.rateLimit)
   const ingest = new Ingest(deps, rate, times)
   const streams = new Streams(times)
@@ -81,6 +72,13 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
         connectionsRefused: sockets.refused,
         connectionsUnheard: sockets.unheard,
       }),
+      leave: async delayMs => {
+        connections.stopping = true
+        await sleep(delayMs)
+        unwatch() // a certificate that is renewed makes uWebSockets.js listen again
+        listening.stopListening()
+        await lastRequests(sockets)
+      },
       stop: async deadlineMs => {
         // Meanwhile /readyz answers 503. Then close() ends listening as well.
         unwatch()
@@ -102,6 +100,29 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
   }
 }
 
+function newConnections({ meter }: ApiDeps, connectionsMax: number, answerMsMax: number): Connections {
+  return {
+    open: 0,
+    stopping: false,
+    refusing: false,
+    onIdle: () => {},
+    onReply: status => meter.request(status),
+    drain: new Drain(answerMsMax),
+    unread: new Unread(answerMsMax),
+    sockets: new Sockets(connectionsMax),
+    ticks: 0,
+  }
+}
+
+/** Time for requests of connections that were made just before the server listened no more. */
+const LAST_REQUESTS_MS = 1_000
+
+async function lastRequests(sockets: Sockets): Promise<void> {
+  const endMs = monotonicMs() + LAST_REQUESTS_MS
+  do await sleep(API_TICK_MS)
+  while (sockets.open > 0 && monotonicMs() < endMs)
+}
+
 function dispatcher(
   deps: ApiDeps,
   connections: Connections,
@@ -116,7 +137,7 @@ function dispatcher(
     // The path is the secret of the webhook's sender.
     const route = subpath === '' ? '/v1/{webhook_id}' : '/v1/{webhook_id}/{path}'
     responder.span?.route(head, route, '/v1/REDACTED')
-    const admission = connections.stopping ? STOPPING : admit(head, id, subpath, deps, rate)
+    const admission = connections.refusing ? STOPPING : admit(head, id, subpath, deps, rate)
     if ('target' in admission) {
       ingest.receive(admission, responder)
       return
@@ -200,6 +221,7 @@ function refuseHead(head: RequestHead, responder: Responder, refusal: Refusal): 
 /** Waits until no request is open. Resolves with false where the deadline passed first. */
 function answerOpen(connections: Connections, deadlineMs: number): Promise<boolean> {
   connections.stopping = true
+  connections.refusing = true
   if (connections.open === 0) return Promise.resolve(true)
   return new Promise(resolve => {
     const timer = setTimeout(() => resolve(false), deadlineMs)

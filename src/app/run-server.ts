@@ -17,7 +17,7 @@ export async function runServer({ config }: CommandInput): Promise<number> {
     endNow()
   })
   // Set before the first line is printed, because its reader may send a signal at once.
-  const stopped = stopOnSignal(server)
+  const stopped = stopOnSignal(server, config.stopDelaySeconds * 1000)
   for (const note of server.notes) announce(note)
   if (server.opened.isNewFolder && server.adminFile !== undefined) warnOfNewFolder(config)
   announce(`listening on ${server.url}${boundNote(config.host)}`)

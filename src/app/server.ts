@@ -83,13 +83,16 @@ export async function openServer(
   store.lead(led => allJobs.start(led)) // before a request can create one
   const tracing = await tracingOf(start, store.metrics)
   const server: Server = { store, jobs: allJobs, exportThread: new ExportClient(), tracing }
-  const state = { stopping: false }
+  const state = { leaving: false, stopping: false }
   const health = () => (state.stopping ? stoppingHealth() : store.health())
   const listening = await listen(start, server, { ingest, health, activity, tokens, sessions, webhookUrl })
   api = listening
   const url = localUrl(config.host, listening.port, start.http.tls === undefined ? 'http' : 'https')
   if (publicUrl === '') publicUrl = url
-  watchServer(server, listening, { startedAtMs: activity.startedAtMs, isReady: () => health().ready })
+  watchServer(server, listening, {
+    startedAtMs: activity.startedAtMs,
+    isReady: () => !state.leaving && health().ready,
+  })
   store.watch(activity)
   store.ready()
   return {
@@ -98,7 +101,7 @@ export async function openServer(
     adminFile: store.adminFile,
     notes: store.notes,
     consoleCode: applicationId => (isLocalConsole(config) ? sessions.newCode(applicationId) : undefined),
-    stop: () => stopServer(server, listening, state),
+    stop: () => stopServer(server, listening, state, config.stopDelaySeconds * 1000),
   }
 }
 

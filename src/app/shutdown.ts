@@ -7,14 +7,14 @@ import { endNice } from '../util/this-thread.ts'
 import type { Server } from './server.ts'
 import type { Running } from './start.ts'
 
-/** Time from SIGTERM to exit. */
+/** Time from SIGTERM, or from the end of --stop-delay, to exit. */
 const STOP_MS_MAX = 10_000
 
 /**
  * The first SIGTERM or SIGINT stops in order, the second ends the process. Resolves when the server
  * has stopped.
  */
-export function stopOnSignal(server: Running): Promise<void> {
+export function stopOnSignal(server: Running, delayMs: number): Promise<void> {
   let asked = false
   return new Promise(resolve => {
     const stop = async (signal: NodeJS.Signals) => {
@@ -24,10 +24,13 @@ export function stopOnSignal(server: Running): Promise<void> {
       }
       asked = true
       inform(`stopping, because of ${signal}: requests under way are answered, events are flushed`)
-      setTimeout(() => {
-        fail('stopping takes too long; the next start recovers what is left')
-        endNow()
-      }, STOP_MS_MAX - 500).unref()
+      setTimeout(
+        () => {
+          fail('stopping takes too long; the next start recovers what is left')
+          endNow()
+        },
+        delayMs + STOP_MS_MAX - 500,
+      ).unref()
       const whole = await server.stop()
       if (whole) inform('stopped: everything is answered, synced and flushed')
       else warn('stopped before everything was flushed; the next start recovers it from the log')
@@ -47,8 +50,11 @@ export function stopOnSignal(server: Running): Promise<void> {
 export async function stopServer(
   { store, jobs, exportThread, tracing }: Server,
   api: Api,
-  state: { stopping: boolean },
+  state: { leaving: boolean; stopping: boolean },
+  delayMs = 0,
 ): Promise<boolean> {
+  state.leaving = true
+  if (delayMs > 0) await api.leave(delayMs)
   const begin = monotonicMs()
   state.stopping = true
   // Merges hear that they must end between two steps, and the flush is one of these threads. At

@@ -26,6 +26,7 @@ import { LOG_LEVELS, type LogSettings } from '../util/say.ts'
 const COMPACT_TICK_MS = 1_000
 /** Bytes a second that a backup of a running server copies, so that ingest does not suffer. */
 const BACKUP_BYTES_PER_SECOND = 64 * MiB
+const STOP_DELAY = 'after SIGTERM all is answered for so long, while /readyz is 503: for balancers'
 
 /** One option. */
 export interface Option<T> extends Taken<T> {
@@ -316,6 +317,7 @@ const OPTIONS = {
     'over node:http an idle connection closes after so long; uWebSockets.js closes it after 8 to 12 s',
     integer(1, 3_600),
   ),
+  stopDelaySeconds: option('stop-delay', 'WEIR_STOP_DELAY', 'SECONDS', '0', STOP_DELAY, integer(0, 3_600)),
   stalenessMs: option(
     'staleness',
     'WEIR_STALENESS_MS',

@@ -41,6 +41,7 @@ function streamInto(socket: Socket): StreamAhead {
   const connections = {
     open: 0,
     stopping: false,
+    refusing: false,
     onReply: () => {},
     unread: new Unread(1000),
   } as never as Connections

@@ -207,7 +207,7 @@ test.runIf(uws !== undefined)(
       },
     }
     const connections = {
-      ...{ open: 0, stopping: false, onIdle: () => {}, onReply: () => {}, ticks: 0 },
+      ...{ open: 0, stopping: false, refusing: false, onIdle: () => {}, onReply: () => {}, ticks: 0 },
       ...{ drain: new Drain(1000), unread: new Unread(1000), sockets: new Sockets(100) },
     }
     const listening = await uwsTransport(withFaults).listen({

@@ -82,7 +82,7 @@ export async function startClickhouse(options: ClickhouseOptions): Promise<Click
  * A free port that no outgoing connection takes before the server listens on it: Linux gives these
  * ports from 32768 on.
  */
-async function serverPort(): Promise<number> {
+export async function serverPort(): Promise<number> {
   for (let tries = 0; tries < 100; tries += 1) {
     const port = 10_000 + Math.floor(22_000 * Math.random())
     const holder = createServer().listen(port, '127.0.0.1')

@@ -329,7 +329,10 @@ describe.skipIf(why !== undefined)('of many rows', () => {
     const statement = rows.planned.statement
     return {
       ...rows,
-      planned: { ...rows.planned, statement: { ...statement, sql: statement.sql.replace('r.`n`', sql) } },
+      planned: {
+        ...rows.planned,
+        statement: { ...statement, sql: statement.sql.replace('_service_r.`n`', sql) },
+      },
     }
   }
 
@@ -357,7 +360,7 @@ describe.skipIf(why !== undefined)('of many rows', () => {
   })
 
   test.each(['ndjson', 'csv', undefined] as const)('an exception in the middle of %s', async format => {
-    const rows = await withColumn('toInt64(r.`n` + throwIf(r.`n` = 150001))')
+    const rows = await withColumn('toInt64(_service_r.`n` + throwIf(_service_r.`n` = 150001))')
     const text = format === undefined ? undefined : { format, columns: rows.planned.columns }
     let batches = 0
     const read = async () => {
@@ -393,10 +396,10 @@ describe.skipIf(why !== undefined)('of many rows', () => {
     const gone = new AbortController()
     const asker = { fairKey: 'APP', gone: gone.signal }
     const read = async () => {
-      for await (const _ of exports.batches(await withColumn('r.`n`', asker))) gone.abort()
+      for await (const _ of exports.batches(await withColumn('_service_r.`n`', asker))) gone.abort()
     }
     await expect(read()).rejects.toMatchObject({ name: 'Unavailable', code: 'client_gone' })
-    for await (const _ of exports.batches(await withColumn('r.`n`'))) break
+    for await (const _ of exports.batches(await withColumn('_service_r.`n`'))) break
     // The bridge runs one statement at a time.
     expect(await (await pool.cluster()).query('SELECT 1')).toBe('1\n')
     expect(engine.stats()).toEqual({ running: 0, waiting: 0 })
@@ -406,7 +409,9 @@ describe.skipIf(why !== undefined)('of many rows', () => {
     const file = join(pool.temporaryFolder, 'many.parquet')
     await exports.parquet(file, await selected(engine, {}, null, ASKER, plain))
     expect(readParquetFooter(disk, file).rows).toBe(ROWS * 0.9)
-    await expect(exports.parquet(file, await withColumn('r.`n`'))).rejects.toMatchObject({ code: 'query_io' })
+    await expect(exports.parquet(file, await withColumn('_service_r.`n`'))).rejects.toMatchObject({
+      code: 'query_io',
+    })
   })
 })
 

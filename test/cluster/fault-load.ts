@@ -6,7 +6,7 @@
  * known, but for the request under way.
  */
 import { randomFrom } from '../util/random.ts'
-import { CounterFailed, type TestPool, type TestServer } from '../util/server.ts'
+import { CounterFailed, type TestClient, type TestPool } from '../util/server.ts'
 
 const PRODUCERS = 8
 const KEYS = 40
@@ -30,7 +30,9 @@ export class FaultLoad {
   acked = 0
   answered = 0
   refused = 0
-  readonly #nodes: TestServer[]
+  /** How often each answer came that was no acknowledgement, such as `503 stopping`. */
+  readonly refusals = new Map<string, number>()
+  readonly #nodes: TestClient[]
   readonly #pool: TestPool
   readonly #seed: number
   /** Keys whose request is under way. */
@@ -44,7 +46,7 @@ export class FaultLoad {
   #query = new Longest()
 
   /** @param nodes the present ones; a node that starts again takes the place of the one before */
-  constructor(nodes: TestServer[], pool: TestPool, seed: number) {
+  constructor(nodes: TestClient[], pool: TestPool, seed: number) {
     this.#nodes = nodes
     this.#pool = pool
     this.#seed = seed
@@ -104,10 +106,13 @@ export class FaultLoad {
       })
       const text = await answer.text()
       if (answer.status === 200 && answer.headers.get('x-events-rejected') === '0') return true
-      if (answer.status === 503 || answer.status === 429) return false
-      throw new WrongAnswer(`${answer.status} ${text}`)
+      // 502 and 504 are of a balancer.
+      if (![429, 502, 503, 504].includes(answer.status)) throw new WrongAnswer(`${answer.status} ${text}`)
+      addOne(this.refusals, refusalOf(answer.status, text))
+      return false
     } catch (error) {
       if (error instanceof WrongAnswer) throw error
+      addOne(this.refusals, refusalOfError(error as Error))
       return false // the node died, or stands still
     }
   }
@@ -139,6 +144,20 @@ export class FaultLoad {
     this.#tick += 1
     return this.#tick
   }
+}
+
+/** The status and the code of a problem. */
+export function refusalOf(status: number, text: string): string {
+  return `${status} ${/"code": ?"(\w+)"/.exec(text)?.[1] ?? ''}`.trim()
+}
+
+/** The code of a request that was not answered. */
+export function refusalOfError({ message, cause }: Error): string {
+  return (cause as { code?: string } | undefined)?.code ?? message
+}
+
+export function addOne(counts: Map<string, number>, name: string): void {
+  counts.set(name, (counts.get(name) ?? 0) + 1)
 }
 
 class WrongAnswer extends Error {}

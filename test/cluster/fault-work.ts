@@ -6,7 +6,7 @@
 import { must } from '../../src/util/assert.ts'
 import { createJob, ended } from '../jobs/rewrite-jobs.ts'
 import { createSource, type Source } from '../util/senders.ts'
-import { fetchToken, send, type TestPool, type TestServer } from '../util/server.ts'
+import { fetchToken, send, type TestClient, type TestPool } from '../util/server.ts'
 import { TailReader } from '../util/tail-reader.ts'
 import { atNode, POOL } from './nodes.ts'
 
@@ -23,7 +23,7 @@ class WrongWork extends Error {}
 export class FaultWork {
   /** Rounds of each work. */
   readonly rounds = new Map<string, number>()
-  readonly #nodes: readonly TestServer[]
+  readonly #nodes: readonly TestClient[]
   readonly #random: () => number
   readonly #pools = new Map<string, TestPool>()
   #isOver = false
@@ -34,7 +34,7 @@ export class FaultWork {
   #accepted = 0
 
   /** @param nodes the present ones */
-  constructor(nodes: readonly TestServer[], random: () => number) {
+  constructor(nodes: readonly TestClient[], random: () => number) {
     this.#nodes = nodes
     this.#random = random
   }
@@ -140,7 +140,7 @@ export class FaultWork {
   /** A pool is on all nodes when it is made, and on none when it is deleted. */
   async #catalog(): Promise<void> {
     const pool = await this.#newPool('short')
-    const statusAt = async (node: TestServer) =>
+    const statusAt = async (node: TestClient) =>
       await send(atNode(pool.url, node), [{ at: AT, id: 'a', n: 1 }]).then(
         ({ status }) => status,
         () => 0,
@@ -241,11 +241,11 @@ export class FaultWork {
     })
   }
 
-  #anyNode(): TestServer {
+  #anyNode(): TestClient {
     return must(this.#nodes[Math.floor(this.#random() * this.#nodes.length)], 'a node')
   }
 
-  async #tried<T>(act: (node: TestServer) => Promise<T>): Promise<T> {
+  async #tried<T>(act: (node: TestClient) => Promise<T>): Promise<T> {
     for (const endMs = performance.now() + TRY_MS_MAX; ; )
       try {
         return await act(this.#anyNode())
@@ -255,7 +255,7 @@ export class FaultWork {
       }
   }
 
-  async #holds(what: string, isSo: (node: TestServer) => Promise<boolean>): Promise<void> {
+  async #holds(what: string, isSo: (node: TestClient) => Promise<boolean>): Promise<void> {
     for (const endMs = performance.now() + TRY_MS_MAX; ; ) {
       if (await isSo(this.#anyNode()).catch(() => false)) return
       if (performance.now() > endMs) throw new WrongWork(`waited too long until ${what}`)

@@ -53,9 +53,13 @@ async function forgetBlocks({ zookeeper }: TestCluster, table: string): Promise<
     })
     const forget = async () => {
       for (const shard of [1, 2]) {
-        const path = `/weir/tables/${shard}/${table}/blocks`
-        const names = await keeper.getChildren(path).catch(() => []) // there is no table yet
-        for (const name of names) await keeper.write({ kind: 'delete', path: `${path}/${name}` })
+        // ClickHouse of today has both.
+        for (const known of ['blocks', 'deduplication_hashes']) {
+          const path = `/weir/tables/${shard}/${table}/${known}`
+          const names = await keeper.getChildren(path).catch(() => []) // there is no table yet
+          for (const name of names) await keeper.write({ kind: 'delete', path: `${path}/${name}` })
+          if (names.length > 0) process.stdout.write(`forgets ${names.length} of ${path}\n`)
+        }
       }
     }
   })
@@ -90,12 +94,13 @@ describe.skipIf(noCluster !== undefined)(`weir move ${noCluster ?? ''}`, () => {
     const again = await move()
     expect([again.code, again.out]).toEqual([0, expect.stringContaining('nothing is left to do')])
 
-    const shards = [cluster.servers.slice(0, 2), cluster.servers.slice(2)]
+    const shards = [cluster.servers.slice(0, 2), cluster.servers.slice(2)].filter(one => one.length > 0)
     for (const [name, { poolId }] of Object.entries(pools)) {
       const exported = await exportedRows(dataDir, name)
       const found = await rowsOfTables(shards, poolId, typesOf(name as PoolName))
       expect([name, found.length]).toEqual([name, exported.length])
-      expect(found.findIndex((row, at) => row !== exported[at])).toBe(-1)
+      const other = found.findIndex((row, at) => row !== exported[at])
+      expect([name, other, found[other]]).toEqual([name, -1, exported[other]])
     }
 
     const local = await startServer({ dataDir })

@@ -13,7 +13,7 @@ import {
   type TestServer,
   temporaryFolder,
 } from '../util/server.ts'
-import type { Clickhouse } from './clickhouse-servers.ts'
+import { type Clickhouse, isModern } from './clickhouse-servers.ts'
 import { ADMIN } from './nodes.ts'
 
 const column = (name: string, type: string, nullable = true) => ({ name, type, jsonProperty: name, nullable })
@@ -186,7 +186,7 @@ export async function exportedRows(dataDir: string, pool: string): Promise<strin
   return lines.filter(line => line !== '').sort()
 }
 
-/** The same of the tables of 18.16, each replica of a shard with the same rows. */
+/** The same of the tables, each replica of a shard with the same rows. */
 export async function rowsOfTables(
   shards: readonly (readonly Clickhouse[])[],
   table: string,
@@ -207,14 +207,7 @@ async function rowsOf(server: Clickhouse, table: string, types: Readonly<Record<
     meta: { name: string }[]
   }
   const names = meta.map(({ name }) => name).filter(name => !/^_(version|deleted)$/.test(name))
-  // Real numbers as the integers of their bits, texts in hexadecimal digits: no printer is trusted.
-  const list = names.map(name =>
-    /FLOAT|DOUBLE/.test(types[name] ?? '')
-      ? `reinterpretAsInt64(reinterpretAsString(${name}))`
-      : /STRING|JSON/.test(types[name] ?? 'JSON')
-        ? `hex(${name})`
-        : name,
-  )
+  const list = names.map(name => asRead(name, types[name]))
   const live = names.length === meta.length - 2 ? ' FINAL WHERE _deleted = 0' : ''
   const printed = await server.query(`SELECT ${list.join(', ')} FROM ${table}${live} FORMAT JSONCompact`)
   const { data } = JSON.parse(printed) as { data: (string | number | null)[][] }
@@ -224,6 +217,15 @@ async function rowsOf(server: Clickhouse, table: string, types: Readonly<Record<
       return `{${cells.join(',')}}`
     })
     .sort()
+}
+
+/** Numbers as integers of their bits, texts in hexadecimal digits: no printer is trusted. */
+function asRead(name: string, type = 'JSON'): string {
+  if (/FLOAT|DOUBLE/.test(type)) return `toString(reinterpretAsInt64(reinterpretAsString(${name})))`
+  if (/STRING|JSON/.test(type)) return `hex(${name})`
+  if (type === 'TIMESTAMP' && isModern) return `toString(toUnixTimestamp64Micro(${name}))`
+  if (type === 'DATE') return `toInt32(${name})`
+  return type === 'INT64' ? `toString(${name})` : name
 }
 
 /** A cell as an export prints it. */

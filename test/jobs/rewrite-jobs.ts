@@ -3,7 +3,7 @@
  */
 import { expect } from 'vitest'
 import { AT, column, post, until } from '../path/compaction.ts'
-import type { PoolSpec, TestPool, TestServer } from '../util/server.ts'
+import type { PoolSpec, TestClient, TestPool } from '../util/server.ts'
 
 /** A pool with a column of every type, each under the name of its type in lower case. */
 export const EVERY_TYPE: PoolSpec = {
@@ -48,7 +48,7 @@ export interface CreatedJob {
 
 /** Creates a job and returns its id. */
 export async function createJob(
-  server: TestServer,
+  server: TestClient,
   kind: CreatedJob['kind'],
   input: Readonly<Record<string, unknown>>,
 ): Promise<CreatedJob> {
@@ -60,12 +60,12 @@ export async function createJob(
   return { kind, id: Object.values(data)[0]!.job.id }
 }
 
-export async function stateOf(server: TestServer, { kind, id }: CreatedJob): Promise<JobState> {
+export async function stateOf(server: TestClient, { kind, id }: CreatedJob): Promise<JobState> {
   return (await server.graphql<{ job: JobState }>(STATUS[kind], { id })).data.job
 }
 
 /** Waits until the job has ended. */
-export async function ended(server: TestServer, job: CreatedJob): Promise<JobState> {
+export async function ended(server: TestClient, job: CreatedJob): Promise<JobState> {
   let state: JobState = { status: '', progress: 0, error: null }
   await until(`the job ${job.id} ends`, async () => {
     state = await stateOf(server, job)
@@ -78,7 +78,7 @@ type Kind = CreatedJob['kind']
 type Input = Readonly<Record<string, unknown>>
 
 /** The refusal of a job as `CODE: message`, or undefined where it was created. */
-export async function refusal(server: TestServer, kind: Kind, input: Input): Promise<string | undefined> {
+export async function refusal(server: TestClient, kind: Kind, input: Input): Promise<string | undefined> {
   const [name, type] =
     kind === 'update'
       ? ['createUpdateDataPoolRecordsJob', 'CreateUpdateDataPoolRecordsJobInput']
@@ -92,7 +92,7 @@ export async function refusal(server: TestServer, kind: Kind, input: Input): Pro
 }
 
 /** Creates a job and waits for its end. Resolves with its error's message; null if it SUCCEEDED. */
-export async function runJob(server: TestServer, kind: Kind, input: Input): Promise<string | null> {
+export async function runJob(server: TestClient, kind: Kind, input: Input): Promise<string | null> {
   const { status, progress, error } = await ended(server, await createJob(server, kind, input))
   expect([status, error === null]).toEqual(error === null ? ['SUCCEEDED', true] : ['FAILED', false])
   if (error === null) expect(progress).toBe(1)
@@ -101,7 +101,7 @@ export async function runJob(server: TestServer, kind: Kind, input: Input): Prom
 
 /** The rows of a statement over the pool, which it names as `pool`. */
 export async function rowsOf(
-  server: TestServer,
+  server: TestClient,
   pool: TestPool,
   statement: string,
 ): Promise<readonly (readonly (string | null)[])[]> {
@@ -116,7 +116,7 @@ export async function rowsOf(
 
 /** Sets one column of the row with this id in a pool of EVERY_TYPE; the column's value then. */
 export async function valueAfter(
-  server: TestServer,
+  server: TestClient,
   pool: TestPool,
   name: string,
   expression: string,

@@ -27,7 +27,7 @@ test('the store is stopped where its merge does not end, and the stop waits for 
     exportThread: { stop: done('exports') },
   }
   const api = { stop: async () => true }
-  const state = { stopping: false }
+  const state = { leaving: false, stopping: false }
   expect(await stopServer(server as unknown as Server, api as unknown as Api, state)).toBe(true)
   expect(events).toContain('flushed')
   await merge

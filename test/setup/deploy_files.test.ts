@@ -70,7 +70,7 @@ test('proxies send the streams of pools through as they come, and hide the metri
   const paths = Object.keys(POOL_PATHS).map(path => path.replace('{pool}', 'DPO1'))
   const streams = ['import', 'export', 'arrow', 'tail'].map(name => `/v1/pools/DPO1/${name}`)
   expect(paths).toEqual(expect.arrayContaining(streams))
-  for (const file of ['proxy/nginx.conf', 'proxy/Caddyfile']) {
+  for (const file of ['proxy/nginx.conf', 'proxy/cluster-nginx.conf', 'proxy/Caddyfile']) {
     const text = read(file)
     const [, pattern = ''] = /(?:location ~|path_regexp) (\S+)/.exec(text) ?? []
     expect([file, paths.filter(path => new RegExp(pattern).test(path)).sort()]).toEqual([

@@ -56,14 +56,10 @@ interface Ended {
   readonly output: string
 }
 
-export interface TestServer {
-  readonly child: ChildProcess
+/** What a test asks of a server, or of a balancer in front of some. */
+export interface TestClient {
   readonly base: string
   readonly dataDir: string
-  /** Resolves when the process has ended. */
-  readonly ended: Promise<Ended>
-  /** Everything printed so far. */
-  output(): string
   graphql<T = Record<string, unknown>>(
     query: string,
     variables?: unknown,
@@ -72,6 +68,14 @@ export interface TestServer {
   /** The value of a counter over a pool. */
   count(poolId: string, input?: Record<string, unknown>): Promise<string | null>
   sum(poolId: string, column: string, input?: Record<string, unknown>): Promise<string | null>
+}
+
+export interface TestServer extends TestClient {
+  readonly child: ChildProcess
+  /** Resolves when the process has ended. */
+  readonly ended: Promise<Ended>
+  /** Everything printed so far. */
+  output(): string
   /** Sends SIGTERM and waits for the end. */
   stop(): Promise<Ended>
   /** Sends SIGKILL and waits for the end. */
@@ -128,6 +132,22 @@ export async function startServer(options: StartOptions = {}): Promise<TestServe
   const dataDir = options.dataDir ?? join(temporaryFolder(), 'data')
   const { child, ended, output, ready } = spawnServer({ ...options, dataDir })
   const base = await ready
+  const end = async (signal: NodeJS.Signals) => {
+    child.kill(signal)
+    return await ended
+  }
+  return {
+    ...clientOf(base, dataDir),
+    child,
+    ended,
+    output,
+    stop: () => end('SIGTERM'),
+    kill: () => end('SIGKILL'),
+  }
+}
+
+/** Asks an address as the first application of a data folder. */
+export function clientOf(base: string, dataDir: string): TestClient {
   const tokens = { value: '' }
   const graphql = async (query: string, variables?: unknown) => {
     if (tokens.value === '') tokens.value = await fetchToken(base, dataDir)
@@ -138,24 +158,15 @@ export async function startServer(options: StartOptions = {}): Promise<TestServe
     })
     return (await answer.json()) as never
   }
-  const end = async (signal: NodeJS.Signals) => {
-    child.kill(signal)
-    return await ended
-  }
   return {
-    child,
     base,
     dataDir,
-    ended,
-    output,
     graphql,
     createPool: spec => createPool(graphql, spec),
     count: (poolId, input = {}) =>
       counter(graphql, { ...input, metric: { count: { dataPool: { id: poolId } } } }),
     sum: (poolId, columnName, input = {}) =>
       counter(graphql, { ...input, metric: { sum: { dataPool: { id: poolId }, measure: { columnName } } } }),
-    stop: () => end('SIGTERM'),
-    kill: () => end('SIGKILL'),
   }
 }
 

@@ -27,7 +27,10 @@ export const REFUSALS_PER_CLOSE = 64
 
 export interface Connections {
   open: number
+  /** Each answer is the last one of its connection, and /readyz is 503. */
   stopping: boolean
+  /** Nothing new is begun. */
+  refusing: boolean
   /** Called when no request is open any more. */
   onIdle: () => void
   onReply: (status: number) => void

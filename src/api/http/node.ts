@@ -6,7 +6,7 @@
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import type { AddressInfo, Socket } from 'node:net'
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import { assert, must } from '../../util/assert.ts'
 import type { Refusal } from '../../util/errors.ts'
 import {
@@ -93,6 +93,8 @@ function listen(options: ListenOptions): Promise<Listening> {
       resolve({
         port: (server.address() as AddressInfo).port,
         renew: pair => encrypted?.setSecureContext(pair),
+        // NOTE: close() of node:http would close idle connections too.
+        stopListening: () => void NetServer.prototype.close.call(server),
         close: () => {
           server.close()
           server.closeAllConnections()

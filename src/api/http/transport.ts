@@ -74,7 +74,9 @@ export interface Listening {
   readonly port: number
   /** Takes another certificate for the connections that come. Only with TLS. Throws if it fails. */
   renew(pair: TlsPair): void
-  /** Stops listening and closes every connection at once. */
+  /** Takes no further connection. Those that are open go on. */
+  stopListening(): void
+  /** Stops listening and closes every connection at once. In a later turn than stopListening(). */
   close(): void
 }
 

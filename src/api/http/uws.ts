@@ -130,6 +130,7 @@ async function begin(
       apps.push(app)
       if (apps.length > APPS_MAX) apps.shift()!.close()
     },
+    stopListening: () => uws.us_listen_socket_close(socket),
     // NOTE: closing the listening socket before close() in one turn crashes the process.
     close: () => {
       for (const app of apps) app.close()
@@ -312,6 +313,7 @@ export class UwsResponder extends Responder {
     this.resume()
     this.#res.cork(() => {
       this.#res.writeStatus(this.#head(status, headers))
+      this.#sayLast()
       if (this.isHead) this.#res.endWithoutBody()
     })
     if (!this.isHead) {
@@ -389,13 +391,21 @@ export class UwsResponder extends Responder {
 
   #end(reply: Reply): void {
     const res = this.#res
-    if (!hasLength(reply.status)) res.endWithoutBody()
-    else if (this.isHead) {
+    if (!hasLength(reply.status)) {
+      this.#sayLast()
+      res.endWithoutBody()
+    } else if (this.isHead) {
+      this.#sayLast()
       // NOTE: in this release endWithoutBody(bytes) leaves the response pending, and the next
       // request of the connection closes it. Writing the header here avoids that.
       res.writeHeader('content-length', String(Buffer.byteLength(reply.body)))
       res.endWithoutBody()
     } else res.end(reply.body, this.connections.stopping)
+  }
+
+  /** For an answer that the library lets nobody close behind: its client closes. */
+  #sayLast(): void {
+    if (this.connections.stopping) this.#res.writeHeader('connection', 'close')
   }
 
   /** The response is pending until the socket has taken all of the body. */

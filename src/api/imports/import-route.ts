@@ -141,7 +141,7 @@ export class Imports {
   }
 
   #read(head: RequestHead, parameters: readonly string[] | undefined, ids: RequestIds): Head | Refusal {
-    if (this.#connections.stopping) return STOPPING
+    if (this.#connections.refusing) return STOPPING
     if (parameters === undefined) return BAD_PATH
     if (this.#beginning >= UPLOADS_BEGINNING_MAX) return BUSY
     return {
