@@ -50,7 +50,7 @@ export class MainThreadShare {
     this.#waitMsMax = waitMsMax
   }
 
-  /** Waits for the first slice of a request; false where that takes too long, or its client goes. */
+  /** Waits for the first slice of a request; false where that takes long, or its client goes. */
   async enter(application: string, gone?: AbortSignal): Promise<boolean> {
     if (gone?.aborted === true) return false
     if (this.#lines.size === 0 && !this.#isTimed && this.owedMs() <= 0) {
