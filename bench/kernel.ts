@@ -98,7 +98,7 @@ interface KernelCase extends MicroCase {
 }
 
 function caseOf(name: string, make: MakeKernel, texts: readonly string[], schema: PoolSchema): KernelCase {
-  const kernel = make(schema, 'post', oneBuffer())
+  const kernel = make(schema, 'post', { allocate: oneBuffer() })
   const { slab, table, bytes } = slabOf(texts)
   let [events, hash] = [0, 0]
   const call = () => {

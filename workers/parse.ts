@@ -12,9 +12,9 @@ import { loadPackage } from '../src/util/load-package.ts'
 import { nameThread } from '../src/util/this-thread.ts'
 
 const { move, transferableSymbol, valueSymbol } = loadPackage('piscina') as typeof PiscinaPackage
-const { kernel, deletesHaveColumns, started } = workerData as ParseWorkersData
+const { kernel, options, started } = workerData as ParseWorkersData
 nameThread(`parse-${1 + Atomics.add(started, 0, 1)}`)
-const run = createTaskRunner(kernel, deletesHaveColumns)
+const run = createTaskRunner(kernel, options)
 
 let unzstd: Unzstd | undefined
 

@@ -147,12 +147,32 @@ export interface CommitPart {
 }
 
 export interface CommitBatch {
-  /** In sequence order. Their memory does not change until the promise of commit() has settled. */
+  /** In sequence order. Their memory does not change until they are read. */
   readonly spans: readonly Span[]
   readonly records: number
   /** Bytes of all spans without bitmaps. */
   readonly bytes: number
   readonly parts: readonly CommitPart[]
+}
+
+/** A batch that is being committed. */
+export interface Committing {
+  readonly parts: readonly CommittingPart[]
+  /** Resolves when nobody reads the spans any more. */
+  readonly read: Promise<void>
+}
+
+/** Requests that are durable together. */
+export interface CommittingPart {
+  /** As in CommitPart; undefined for all requests of the batch. */
+  readonly rows: Int32Array | undefined
+  /**
+   * Resolves when the records are durable (W-1) and visible to the next question. Rejects with
+   * Unavailable (503).
+   */
+  readonly done: Promise<void>
+  /** What a trace calls the time until then. */
+  readonly stage: 'memtable' | 'insert'
 }
 
 /** Counters, called once per request. They return at once. */
@@ -191,13 +211,10 @@ export interface ApiDeps {
   parseRoom(): boolean
   onParseRoom(listener: () => void): void
   /**
-   * Numbers the records before it returns. Resolves when they are durable (W-1) and in the
-   * memtable. Rejects with Unavailable (503). Nobody reads the spans after it has settled.
-   * @param onDurable called between the two
-   * @returns one promise of all parts, or one of each where they do not settle together: then
-   * nobody reads the spans
+   * Numbers the records before it returns. Throws Unavailable (503).
+   * @param onDurable called where records are durable before a question sees them
    */
-  commit(batch: CommitBatch, onDurable?: () => void): Promise<void> | readonly Promise<void>[]
+  commit(batch: CommitBatch, onDurable?: () => void): Committing
   graphql(request: ControlRequest): Promise<Reply>
   token(request: ControlRequest): Promise<Reply>
   readonly routes: readonly ControlRoute[]

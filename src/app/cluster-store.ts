@@ -6,7 +6,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { CommitBatch, CommitPart } from '../api/api-types.ts'
+import type { CommitPart } from '../api/api-types.ts'
 import { refusing } from '../api/probes.ts'
 import { refuse } from '../api/problem.ts'
 import type { Catalog } from '../catalog/catalog.ts'
@@ -97,7 +97,7 @@ async function openNode(start: ServerStart, listener: StoreListener): Promise<No
   closers.push(() => rm(temporaryFolder, { recursive: true, force: true }))
   const metrics = createMetrics()
   const batchBuffers = new BatchBuffers()
-  const parse = startParseWorkers(kernel, batchBuffers, true)
+  const parse = startParseWorkers(kernel, batchBuffers, { deletesHaveColumns: true })
   closers.push(() => parse.stop())
   const seconds = metrics.histogram('weir_cluster_insert_seconds', 'one INSERT, until a quorum has it')
   const cluster = await openCluster({
@@ -355,9 +355,14 @@ function rowsOf({ inserts, versions, keeper }: Cluster, catalog: Catalog): RowSt
   }
   return {
     boundary: () => versions.boundary(),
-    commit({ parts }: CommitBatch): readonly Promise<void>[] {
+    commit({ parts }) {
       mustBeCurrent(keeper)
-      return parts.map(insert)
+      const committing = parts.map(part => ({
+        rows: part.rows,
+        done: insert(part),
+        stage: 'insert' as const,
+      }))
+      return { parts: committing, read: Promise.resolve() }
     },
   }
 }

@@ -33,10 +33,6 @@ export interface StoreListener {
 
 /** Rows on their way in. */
 export interface RowStore {
-  /**
-   * As in ApiDeps: numbers the records, and resolves when they are durable and visible to the next
-   * question. Rejects with Unavailable.
-   */
   commit: ApiDeps['commit']
   /** A number below which are the sequences of everything acknowledged by now, and no later one. */
   boundary(): Promise<number>

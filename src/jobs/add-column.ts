@@ -11,9 +11,8 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { poolWithColumn, startAddColumn } from '../catalog/change/change-add-column.ts'
 import { failJob, succeedJob } from '../catalog/change/change-job.ts'
 import type { AddColumnJob, Pool } from '../catalog/documents/model.ts'
-import { REFUSED } from '../cluster/clickhouse/statements.ts'
 import { assert } from '../util/assert.ts'
-import { Unavailable } from '../util/errors.ts'
+import { TABLES_REFUSED, Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 import type { JobRunner } from './run-jobs.ts'
 
@@ -40,7 +39,7 @@ export function addColumnRunner({ catalog, cutOver, addToTables }: AddColumnDeps
       await addToTables?.(widened)
       return false
     } catch (error) {
-      if (!(error instanceof Unavailable && error.code === REFUSED)) throw error
+      if (!(error instanceof Unavailable && error.code === TABLES_REFUSED)) throw error
       const tries = (refusals.get(job.id) ?? 0) + 1
       refusals.set(job.id, tries)
       if (tries < TRIES_MAX) throw error

@@ -9,7 +9,7 @@ import { createHash } from 'node:crypto'
 import type { ColumnType, PoolSchema } from '../format/schema.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { partsBeforeReceivedAt } from './event-times.ts'
-import type { Allocate, Kernel, MakeKernel } from './kernel.ts'
+import type { Kernel, KernelOptions, MakeKernel } from './kernel.ts'
 import { makeJsKernel } from './kernel-js.ts'
 import { tryNativeKernel } from './kernel-native.ts'
 import type { ParseTaskGroup } from './parse-task.ts'
@@ -38,17 +38,14 @@ type KernelDigest = string
 /** One thread's kernels, made as its tasks need them. */
 export class KernelCache {
   readonly #makeNative: ReturnType<typeof tryNativeKernel>
-  readonly #allocate: Allocate
-  readonly #deletesHaveColumns: boolean
+  readonly #options: KernelOptions
   readonly #made = new Map<KernelDigest, GroupKernels>()
   /** By pool, version and kind: a task's schema is read once. */
   readonly #digests = new Map<string, KernelDigest>()
 
-  /** The parameters are those of MakeKernel. */
-  constructor(kernel: KernelChoice, allocate: Allocate, deletesHaveColumns = false) {
+  constructor(kernel: KernelChoice, options: KernelOptions = {}) {
     this.#makeNative = tryNativeKernel(kernel)
-    this.#allocate = allocate
-    this.#deletesHaveColumns = deletesHaveColumns
+    this.#options = options
   }
 
   /** The kernels of a group. They are its own until the next call, which may drop them. */
@@ -70,7 +67,7 @@ export class KernelCache {
 
   #make(schema: PoolSchema, { kind }: ParseTaskGroup): GroupKernels {
     let js: Kernel | undefined
-    const make = (maker: MakeKernel) => maker(schema, kind, this.#allocate, this.#deletesHaveColumns)
+    const make = (maker: MakeKernel) => maker(schema, kind, this.#options)
     const reference = () => {
       js ??= make(makeJsKernel)
       return js

@@ -20,6 +20,7 @@ import {
   exactly,
   FLAG,
   type Kernel,
+  type KernelOptions,
   type MakeKernel,
   OUTCOME,
   OUTCOME_WORDS,
@@ -50,8 +51,7 @@ const payload = new Column(KIND.binary)
 const key = new Column(KIND.binary)
 
 /** Makes TypeScript kernels. A kernel for deletes reads only the key's columns (deleteSchema). */
-export const makeJsKernel: MakeKernel = (schema, kind, allocate = exactly, deletesHaveColumns = false) =>
-  new JsKernel(schema, kind, allocate, deletesHaveColumns)
+export const makeJsKernel: MakeKernel = (schema, kind, options = {}) => new JsKernel(schema, kind, options)
 
 class JsKernel implements Kernel {
   readonly #schema: PoolSchema
@@ -85,7 +85,11 @@ class JsKernel implements Kernel {
   /** The element of the array in which the scan stands; -1 outside of all. */
   #element = -1
 
-  constructor(schema: PoolSchema, kind: RequestKind, allocate: Allocate, deletesHaveColumns: boolean) {
+  constructor(
+    schema: PoolSchema,
+    kind: RequestKind,
+    { allocate = exactly, deletesHaveColumns = false }: KernelOptions,
+  ) {
     this.#allocate = allocate
     this.#schema = kind === 'delete' ? deleteSchema(schema) : schema
     this.#cutsEpochs = schema.cutsEpochs === true

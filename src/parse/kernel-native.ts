@@ -7,9 +7,9 @@
 import { COLUMN_TYPE, deleteSchema, type PoolSchema, type RequestKind } from '../format/schema.ts'
 import { type KernelChoice, tryNative } from '../util/native.ts'
 import {
-  type Allocate,
   exactly,
   type Kernel,
+  type KernelOptions,
   type MakeKernel,
   OUTCOME,
   OUTCOME_WORDS,
@@ -33,8 +33,7 @@ interface NativeParsed extends Omit<Parsed, 'batch'> {
 export function tryNativeKernel(kernel?: KernelChoice): MakeKernel | undefined {
   const native = tryNative<NativeParse>(kernel)
   if (native === undefined) return undefined
-  return (schema, kind, allocate = exactly, deletesHaveColumns = false) =>
-    bind(native, schema, kind, allocate, deletesHaveColumns)
+  return (schema, kind, options) => bind(native, schema, kind, options)
 }
 
 /** A kernel belongs to the thread that made it. */
@@ -42,8 +41,7 @@ function bind(
   native: NativeParse,
   schema: PoolSchema,
   kind: RequestKind,
-  allocate: Allocate,
-  deletesHaveColumns: boolean,
+  { allocate = exactly, deletesHaveColumns = false }: KernelOptions = {},
 ): Kernel {
   const { columns, key, cutsEpochs } = kind === 'delete' ? deleteSchema(schema) : schema
   const deletes = kind === 'delete' && !deletesHaveColumns

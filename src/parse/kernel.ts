@@ -99,14 +99,18 @@ export function exactly(bytes: number): ArrayBuffer {
   return Buffer.allocUnsafeSlow(bytes).buffer
 }
 
-/**
- * Makes a kernel. `allocate` is by default `exactly`.
- * @param deletesHaveColumns batches of deletes have the columns of the key and the payload, as a
- * cluster needs them; else only the key in the form of the index
- */
-export type MakeKernel = (
-  schema: PoolSchema,
-  kind: RequestKind,
-  allocate?: Allocate,
-  deletesHaveColumns?: boolean,
-) => Kernel
+/** What the batches of all kernels of a thread are like. */
+export interface KernelOptions {
+  /** By default `exactly`. */
+  readonly allocate?: Allocate
+  /**
+   * Batches of deletes have the columns of the key and the payload, as a cluster needs them; else
+   * only the key in the form of the index.
+   */
+  readonly deletesHaveColumns?: boolean
+}
+
+/** Options that a thread is given: memory is its own. */
+export type BatchOptions = Omit<KernelOptions, 'allocate'>
+
+export type MakeKernel = (schema: PoolSchema, kind: RequestKind, options?: KernelOptions) => Kernel

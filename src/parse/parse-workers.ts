@@ -12,6 +12,7 @@ import { assert } from '../util/assert.ts'
 import { loadPackage } from '../util/load-package.ts'
 import type { KernelChoice } from '../util/native.ts'
 import type { BatchBuffers } from './batch-buffers.ts'
+import type { BatchOptions } from './kernel.ts'
 import type { ParseResult, ParseTask } from './parse-task.ts'
 import { createTaskRunner } from './run-task.ts'
 
@@ -29,8 +30,7 @@ const FREED_TRIM_MS = 10_000
 
 export interface ParseWorkersData {
   readonly kernel: KernelChoice
-  /** See MakeKernel. */
-  readonly deletesHaveColumns: boolean
+  readonly options: BatchOptions
   /** One number in shared memory: threads started so far. Each is named by its own. */
   readonly started: Int32Array
 }
@@ -39,13 +39,12 @@ export interface ParseWorkersData {
  * Starts the parse workers, one thread per core: parsing is the largest share of the work for an
  * ack, and the system balances the rest. The first thread starts now. Another one starts when a
  * task comes while each thread has one, and stays.
- * @param deletesHaveColumns see MakeKernel
  */
-export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers, deletesHaveColumns = false) {
+export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers, options: BatchOptions = {}) {
   const threads = Math.min(PARSE_WORKERS_MAX, Math.max(1, availableParallelism()))
   const max = threads * PARSE_TASKS_PER_WORKER_MAX
   const started = new Int32Array(new SharedArrayBuffer(4))
-  const workerData: ParseWorkersData = { kernel, deletesHaveColumns, started }
+  const workerData: ParseWorkersData = { kernel, options, started }
   const { Piscina } = loadPackage('piscina') as typeof PiscinaPackage
   const pool: Piscina<ParseTask, ParseResult> = new Piscina({
     filename: new URL('../../workers/parse.js', import.meta.url).href,
@@ -82,7 +81,7 @@ export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers, d
     },
     /** Runs a task in the caller's thread, without the time of a hand-over (some 90 µs). */
     parseHere(task: ParseTask): ParseResult {
-      runHere ??= createTaskRunner(kernel, deletesHaveColumns)
+      runHere ??= createTaskRunner(kernel, options)
       const result = runHere(withBuffers(task))
       buffers.takeBack(task, result)
       return result

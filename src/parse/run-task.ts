@@ -17,6 +17,7 @@ import { DOCUMENT } from './event-error.ts'
 import { setReceivedAt } from './event-times.ts'
 import { withoutMark } from './json-scan.ts'
 import {
+  type BatchOptions,
   ERROR_WORDS,
   exactly,
   FLAG,
@@ -40,16 +41,13 @@ const MARK_BEGIN = 0xef
 /** Runs a task. A task with a body of zstd needs the decoder (`needsZstd`). */
 type TaskRunner = (task: ParseTask, unzstd?: Unzstd) => ParseResult
 
-/**
- * Makes the function that runs a worker's tasks. The function caches its kernels.
- * @param deletesHaveColumns see MakeKernel
- */
-export function createTaskRunner(kernel: KernelChoice, deletesHaveColumns = false): TaskRunner {
+/** Makes the function that runs a worker's tasks. The function caches its kernels. */
+export function createTaskRunner(kernel: KernelChoice, options: BatchOptions = {}): TaskRunner {
   /** The buffers of the running task that hold no batch yet. */
   let given: SharedArrayBuffer[] = []
   // A batch without rows is dropped at once, so it takes memory that the garbage collector counts.
   const allocate = (bytes: number, rows: number) => (rows === 0 ? exactly(bytes) : takeFitting(given, bytes))
-  const kernels = new KernelCache(kernel, allocate, deletesHaveColumns)
+  const kernels = new KernelCache(kernel, { ...options, allocate })
   const kernelsOf = (group: ParseTaskGroup) => kernels.of(group)
   return (task, unzstd) => {
     given = [...(task.buffers ?? [])]

@@ -59,6 +59,9 @@ export class Unavailable extends Error {
   }
 }
 
+/** The code of what the tables of a store refuse, for a reason that does not go by itself. */
+export const TABLES_REFUSED = 'cluster_refused'
+
 /** Nobody reads the answer any more. */
 export const CLIENT_GONE = () => new Unavailable('client_gone', 'the client has disconnected')
 

@@ -15,7 +15,8 @@ async function startApart(outcome: (part: CommitPart) => Promise<void>) {
   const state = { parts: 0 }
   const commit = ({ parts }: CommitBatch) => {
     state.parts += parts.length
-    return parts.map(outcome)
+    const committing = parts.map(part => ({ rows: part.rows, done: outcome(part), stage: 'insert' as const }))
+    return { parts: committing, read: Promise.resolve() }
   }
   const apart = await start(fake, {}, { commit })
   const send = (path: string, body = good) => ask(apart.port, path, { method: 'POST', body, agent })

@@ -5,6 +5,7 @@
 import { Agent } from 'node:http'
 import { expect, test } from 'vitest'
 import { EVENT_ERRORS_PER_TURN } from '../../src/api/ingest/ingest-answer.ts'
+import { together } from '../../src/app/commit-to-log.ts'
 import { REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParseTask } from '../../src/parse/parse-task.ts'
 import { Unavailable } from '../../src/util/errors.ts'
@@ -86,11 +87,14 @@ test('256 connections in a closed loop with little room: all are answered, none 
   let free = 4
   const deps = {
     room: () => free > 0,
-    commit: async () => {
+    commit: () => {
       free -= 1
-      await new Promise(resolve => setTimeout(resolve, 1)) // a sync's time
-      free += 1
-      fake.openRoom()
+      const sync = async () => {
+        await new Promise(resolve => setTimeout(resolve, 1)) // a sync's time
+        free += 1
+        fake.openRoom()
+      }
+      return together(sync())
     },
   }
   const tight = await start(fake, {}, deps)
@@ -256,7 +260,11 @@ test('answers with many event errors take turns, and their task keeps its slab u
 })
 
 test('a failed commit is 503, a failed parse is 500, and the slab is freed', async () => {
-  const broken = await start(fake, {}, { commit: () => Promise.reject(new Unavailable('log_refused', 'no')) })
+  const broken = await start(
+    fake,
+    {},
+    { commit: () => together(Promise.reject(new Unavailable('log_refused', 'no'))) },
+  )
   const unavailable = await post(good, broken.port)
   expect([unavailable.status, unavailable.json.code, unavailable.headers['x-events-accepted']]).toEqual([
     503,
@@ -348,7 +356,7 @@ test('stop answers the requests in flight, refuses new ones, and closes', async 
 
 test('stop gives up at its deadline', async () => {
   const held = gate()
-  const stuck = await start(fake, {}, { commit: () => held.promise })
+  const stuck = await start(fake, {}, { commit: () => together(held.promise) })
   const answer = post(good, stuck.port).catch(() => 'closed')
   await until(() => stuck.stats().tasksRunning === 1)
   expect(await stuck.stop(50)).toBe(false)

@@ -2,7 +2,6 @@
 import { describe, expect, test } from 'vitest'
 import { shareSchema } from '../../src/catalog/documents/model.ts'
 import type { PoolSchema, RequestKind } from '../../src/format/schema.ts'
-import { exactly } from '../../src/parse/kernel.ts'
 import { KernelCache } from '../../src/parse/kernel-cache.ts'
 import type { ParseTaskGroup } from '../../src/parse/parse-task.ts'
 import { SCHEMA } from './native_calls.ts'
@@ -15,7 +14,7 @@ const schema = (pool: number, more: Partial<PoolSchema> = {}): PoolSchema => ({ 
 
 describe.each(['native', 'js'] as const)('kernels %s', kernel => {
   test('of one schema are made once for all pools and versions that have it', () => {
-    const cache = new KernelCache(kernel, exactly)
+    const cache = new KernelCache(kernel)
     const first = cache.of(group(schema(1)))
     expect(cache.of(group(schema(2, { version: 5 })))).toBe(first)
     expect(cache.of(group(schema(1)))).toBe(first)
@@ -32,7 +31,7 @@ describe.each(['native', 'js'] as const)('kernels %s', kernel => {
     ['a version column', { key: { columns: [0, 1], version: 2 } }],
     ['events elsewhere', { eventsPath: 'data.list' }],
   ])('are not shared with a schema of %s', (_, other) => {
-    const cache = new KernelCache(kernel, exactly)
+    const cache = new KernelCache(kernel)
     const first = cache.of(group(schema(1)))
     expect(cache.of(group(schema(2, other)))).not.toBe(first)
     // Neither does a later version of the same pool get the kernel of the earlier one.
@@ -41,7 +40,7 @@ describe.each(['native', 'js'] as const)('kernels %s', kernel => {
   })
 
   test('are of one kind of request', () => {
-    const cache = new KernelCache(kernel, exactly)
+    const cache = new KernelCache(kernel)
     expect(cache.of(group(schema(1), 'delete'))).not.toBe(cache.of(group(schema(1))))
   })
 })

@@ -33,7 +33,7 @@ import { tryEncoderNative } from '../../src/store/segment/parquet-encoder.ts'
 import { encoderJs } from '../../src/store/segment/parquet-encoder-js.ts'
 import { unlinkSegments } from '../../src/store/segment/publish-segment.ts'
 import { FlushWriter } from '../../src/store/segment/write-segment.ts'
-import { assert, must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/assert.ts'
 import { type Clock, ReceivedClocks } from '../../src/util/clock.ts'
 import type { Disk } from '../../src/util/disk.ts'
 import type { KernelChoice } from '../../src/util/native.ts'
@@ -210,8 +210,7 @@ export class SingleThreadServer {
       bytes,
       parts,
     })
-    assert(committed instanceof Promise, 'a log settles all parts together')
-    return { firstSequence, acked: committed }
+    return { firstSequence, acked: must(committed.parts[0], 'all of the batch').done }
   }
 
   /** Commits a compaction, or a job's rewrite of a segment. The caller applies it. */

@@ -29,7 +29,7 @@ import {
 } from '../../util/limits.ts'
 import { joinIds, NO_IDS } from '../../util/request-id.ts'
 import { TraceStages } from '../../util/trace-stages.ts'
-import type { ApiDeps, ApiTimes, IngestTarget } from '../api-types.ts'
+import type { ApiDeps, ApiTimes, CommittingPart, IngestTarget } from '../api-types.ts'
 import { CORS_HEADERS, withCors } from '../cors.ts'
 import { answerEarly, nothing, type Responder } from '../http/responder.ts'
 import { problemReply, refusalOfError, refuse, rejectedHeaders } from '../problem.ts'
@@ -85,11 +85,16 @@ interface Parsed {
   readonly wasLive: readonly boolean[]
 }
 
+/** True for a request with events that are stored, of a pool that existed. */
+function isCommitted({ batch, result, wasLive }: Parsed, row: number): boolean {
+  return result.recordBytes[row] !== 0 && wasLive[batch.groupOf[row]!] === true
+}
+
 export class Ingest {
   readonly slabs = new SlabPool<IngestRequest>()
   readonly bodies: Bodies
   readonly rejected: RejectedEvents
-  /** Batches between the start of their parse and their last answer. */
+  /** Batches between the start of their parse and the moment when nobody reads them any more. */
   tasks = 0
   readonly #deps: ApiDeps
   readonly #rate: RateLimit
@@ -286,7 +291,7 @@ export class Ingest {
     const answered = new Uint8Array(batch.requests.length)
     let batchBytes = batch.parsedBytesMax
     const sequenced = beginGroups(batch)
-    const stages = this.#stagesOf(batch.requests)
+    const stages = this.#stagesOf(batch.requests.keys(), batch)
     try {
       const result = here === undefined ? await this.#parse(batch) : here(batch.task)
       this.#batchBytes -= batchBytes
@@ -298,23 +303,16 @@ export class Ingest {
       const wasLive = this.#liveGroups(batch)
       const parsed = { batch, result, answered, wasLive }
       const commit = commitBatchOf(batch, result, wasLive)
-      const committed = commit.records > 0 ? this.#deps.commit(commit, () => stages?.end('log')) : []
+      const committing = commit.records > 0 ? this.#deps.commit(commit, () => stages?.end('log')) : undefined
       sequenced()
-      const whole = committed instanceof Promise ? committed : undefined
-      whole?.catch(() => {}) // Awaited below. Refusals may take turns until then.
-      if (!(committed instanceof Promise))
-        for (const [index, { rows }] of commit.parts.entries())
-          void this.#answerPart(parsed, rows, must(committed[index], 'the promise of a part'))
+      for (const part of committing?.parts ?? []) void this.#answerPart(parsed, part, stages)
       try {
         // Requests that are not committed are answered before the sync. Mostly there are none.
         if (commit.records < batch.requests.length)
-          await this.#answer(parsed, row => result.recordBytes[row] === 0 || !wasLive[batch.groupOf[row]!])
+          await this.#answer(parsed, row => !isCommitted(parsed, row))
       } finally {
-        await whole // in any case: until then the log reads the slab
+        await committing?.read // in any case: until then the log may read the slab
       }
-      if (whole === undefined) return
-      stages?.end('memtable')
-      await this.#answer(parsed, () => true)
     } catch (error) {
       this.#refuseRows(batch, answered, batch.requests.keys(), error)
     } finally {
@@ -327,16 +325,20 @@ export class Ingest {
   }
 
   /** Answers the requests of a part by its own outcome. */
-  async #answerPart(parsed: Parsed, rows: Int32Array, committed: Promise<void>): Promise<void> {
+  async #answerPart(
+    parsed: Parsed,
+    { rows, done, stage }: CommittingPart,
+    ofBatch: TraceStages | undefined,
+  ): Promise<void> {
     const { batch, answered } = parsed
-    const stages = this.#stagesOf(Array.from(rows, row => batch.requests[row]!))
+    const stages = rows === undefined ? ofBatch : this.#stagesOf(rows, batch)
     try {
-      await committed
-      stages?.end('insert')
-      const due = new Set(rows)
-      await this.#answer(parsed, row => due.has(row))
+      await done
+      stages?.end(stage)
+      const due = rows && new Set(rows)
+      await this.#answer(parsed, row => due?.has(row) ?? isCommitted(parsed, row))
     } catch (error) {
-      this.#refuseRows(batch, answered, rows, error)
+      this.#refuseRows(batch, answered, rows ?? batch.requests.keys(), error)
     }
   }
 
@@ -352,9 +354,9 @@ export class Ingest {
     }
   }
 
-  #stagesOf(requests: readonly IngestRequest[]): TraceStages | undefined {
+  #stagesOf(rows: Iterable<number>, { requests }: Batch): TraceStages | undefined {
     if (this.#deps.trace === undefined) return undefined
-    return new TraceStages(requests.map(({ responder }) => responder.span))
+    return new TraceStages(Array.from(rows, row => requests[row]!.responder.span))
   }
 
   async #parse({ task, isSmall }: Batch): Promise<ParseResult> {

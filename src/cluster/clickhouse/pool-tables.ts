@@ -17,9 +17,9 @@ import { PAYLOAD, type PoolSchema } from '../../format/schema.ts'
 import { ClickHouseError } from '../../query/clickhouse/http.ts'
 import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
-import { CannotRun, Unavailable } from '../../util/errors.ts'
+import { CannotRun, TABLES_REFUSED, Unavailable } from '../../util/errors.ts'
 import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
-import { REFUSED, rowsOf, run } from './statements.ts'
+import { rowsOf, run } from './statements.ts'
 import {
   changeDurability,
   createTable,
@@ -92,8 +92,8 @@ export class PoolTables {
 
   /**
    * Resolves when every replica that answers has the columns of the pool. Others get them from the
-   * log of their table, before its rows. Rejects with Unavailable, some may have them then: REFUSED
-   * where ClickHouse refuses one, or a table has it with another type.
+   * log of their table, before its rows. Rejects with Unavailable, some may have them then; with
+   * TABLES_REFUSED where ClickHouse refuses one, or a table has it with another type.
    */
   async addColumns(table: string, schema: PoolSchema): Promise<void> {
     const { shards } = this.#topology()
@@ -271,10 +271,10 @@ async function addOnShard(replicas: readonly Replica[], table: string, schema: P
     const lacking = found.filter(([, columns]) => columns.length > 0)
     if (found.length > 0 && lacking.length === 0) return
     const isNowhere = lacking.length === found.length
-    const isEnd = isNowhere && (isRefused || (found.length === 0 && last.code === REFUSED))
+    const isEnd = isNowhere && (isRefused || (found.length === 0 && last.code === TABLES_REFUSED))
     if (isEnd || monotonicMs() > endMs)
       throw new Unavailable(
-        isEnd ? REFUSED : 'cluster_tables',
+        isEnd ? TABLES_REFUSED : 'cluster_tables',
         `The column is not in every table of the pool: ${last.message}`,
       )
     const [first] = lacking
@@ -286,7 +286,7 @@ async function addOnShard(replicas: readonly Replica[], table: string, schema: P
         if (!(error instanceof Unavailable)) throw error
         last = error
         // Another node may have added it meanwhile, which the next look sees.
-        isRefused = error.code === REFUSED
+        isRefused = error.code === TABLES_REFUSED
       }
     await new Promise(resolve => setTimeout(resolve, LOOK_AGAIN_MS))
   }
@@ -311,7 +311,7 @@ async function lackedColumns(
     // A job that was cancelled while it added the column has left it.
     if (has !== undefined)
       throw new Unavailable(
-        REFUSED,
+        TABLES_REFUSED,
         `${table} on ${replica.name} has a column ${name} of type ${has}, not ${is}`,
       )
     // The order of columns is the same in every table, or a replica that comes cannot be made.

@@ -1,14 +1,12 @@
 /** Statements of the upkeep of tables, on one server. They reject with Unavailable. */
 import { WHOLE } from '../../query/clickhouse/engine.ts'
 import { ClickHouseError, unavailable } from '../../query/clickhouse/http.ts'
-import { Unavailable } from '../../util/errors.ts'
+import { TABLES_REFUSED, Unavailable } from '../../util/errors.ts'
 import type { Replica } from './topology.ts'
 
 /** A server that lives makes or changes a table in tens of milliseconds. */
 const STATEMENT_MS_MAX = 15_000
 const ANSWER_BYTES_MAX = 64 * 1_048_576
-/** The code of a statement that a server refuses, for a reason that does not go by itself. */
-export const REFUSED = 'cluster_refused'
 
 /** A statement that has no answer. */
 export async function run(
@@ -51,7 +49,7 @@ async function inTime<T>(
     const why = late.aborted ? 'no answer in time' : (error as Error).message
     const isRefused = error instanceof ClickHouseError && error.code > 0 && !isRetryable(error)
     const what = isRefused ? 'a server refuses it' : 'a server has not done it'
-    const said = unavailable(isRefused ? REFUSED : 'cluster_tables', what, `${url}: ${why}`)
+    const said = unavailable(isRefused ? TABLES_REFUSED : 'cluster_tables', what, `${url}: ${why}`)
     throw Object.assign(said, { cause: error })
   }
 }
