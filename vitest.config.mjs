@@ -42,6 +42,9 @@ const MORE = [
   'tools/',
 ]
 
+/** In `npm test` a few of their cases run, and in CI's further tests all. */
+const MORE_CASES = ['golden/old_folders_are_opened']
+
 /**
  * The tests that take half a minute or more on two cores, the longest first. They start before all
  * others: a long test that starts last runs alone, with the second worker idle.
@@ -125,7 +128,7 @@ function filesOf(mode) {
   if (mode === 'cluster' || mode === 'cluster-modern') return { include: files(CLUSTER), exclude: [] }
   if (mode === 'cluster-store')
     return { include: files(suitesOn(process.env['WEIR_TEST_STORE'])), exclude: [] }
-  if (mode === 'more') return { include: files(MORE), exclude: files(LONG) }
+  if (mode === 'more') return { include: files([...MORE, ...MORE_CASES]), exclude: files(LONG) }
   return { include: ALL, exclude: files([...LONG, ...MORE, ...BROWSER, ...CLUSTER]) }
 }
 
@@ -134,7 +137,10 @@ export default defineConfig(({ mode }) => {
   const { include, exclude } = filesOf(mode)
   const isPure = include === ALL
   // A project extends this file in a mode of its own, so it gets the mode's settings here.
-  const env = { WEIR_TEST_LONG: mode === 'long' ? '1' : '' }
+  const env = {
+    WEIR_TEST_LONG: mode === 'long' ? '1' : '',
+    WEIR_TEST_MORE: mode === 'more' || mode === 'long' ? '1' : '',
+  }
   return {
     test: {
       // Log files grow to 64 MiB by default. With smaller ones, tests with load change files, and a
