@@ -147,7 +147,7 @@ export interface CommitPart {
 }
 
 export interface CommitBatch {
-  /** In sequence order. Their memory does not change until they are read. */
+  /** In sequence order. Their memory does not change while they are read: see CommittingPart. */
   readonly spans: readonly Span[]
   readonly records: number
   /** Bytes of all spans without bitmaps. */
@@ -155,16 +155,9 @@ export interface CommitBatch {
   readonly parts: readonly CommitPart[]
 }
 
-/** A batch that is being committed. */
-export interface Committing {
-  readonly parts: readonly CommittingPart[]
-  /** Resolves when nobody reads the spans any more. */
-  readonly read: Promise<void>
-}
-
-/** Requests that are durable together. */
+/** Requests that become durable together. */
 export interface CommittingPart {
-  /** As in CommitPart; undefined for all requests of the batch. */
+  /** As in CommitPart; undefined for all that are committed. Then the spans are read until `done`. */
   readonly rows: Int32Array | undefined
   /**
    * Resolves when the records are durable (W-1) and visible to the next question. Rejects with
@@ -211,10 +204,10 @@ export interface ApiDeps {
   parseRoom(): boolean
   onParseRoom(listener: () => void): void
   /**
-   * Numbers the records before it returns. Throws Unavailable (503).
-   * @param onDurable called where records are durable before a question sees them
+   * Numbers the records before it returns. Throws Unavailable (503) where it takes none.
+   * @param onDurable a log calls it when the records are durable, before they are visible
    */
-  commit(batch: CommitBatch, onDurable?: () => void): Committing
+  commit(batch: CommitBatch, onDurable?: () => void): readonly CommittingPart[]
   graphql(request: ControlRequest): Promise<Reply>
   token(request: ControlRequest): Promise<Reply>
   readonly routes: readonly ControlRoute[]

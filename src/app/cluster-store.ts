@@ -357,12 +357,7 @@ function rowsOf({ inserts, versions, keeper }: Cluster, catalog: Catalog): RowSt
     boundary: () => versions.boundary(),
     commit({ parts }) {
       mustBeCurrent(keeper)
-      const committing = parts.map(part => ({
-        rows: part.rows,
-        done: insert(part),
-        stage: 'insert' as const,
-      }))
-      return { parts: committing, read: Promise.resolve() }
+      return parts.map(part => ({ rows: part.rows, done: insert(part), stage: 'insert' }))
     },
   }
 }

@@ -5,7 +5,7 @@
  *   W-13  Rows enter the memtable after their sync returned, in sequence order: syncs return in
  *         that order, and so do the continuations of their promises.
  */
-import type { CommitBatch, Committing } from '../api/api-types.ts'
+import type { CommitBatch, CommittingPart } from '../api/api-types.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { Commit } from '../log/commit-log.ts'
@@ -37,11 +37,11 @@ export function commitToLog({ catalog, commit, append }: LogDeps): RowStore {
   }
   return {
     boundary: () => commit.boundary(),
-    commit: (batch, onDurable) => together(store(batch, onDurable)),
+    commit: (batch, onDurable) => committedTogether(store(batch, onDurable)),
   }
 }
 
-/** A batch whose records are durable together, and read until then. */
-export function together(done: Promise<void>): Committing {
-  return { parts: [{ rows: undefined, done, stage: 'memtable' }], read: done.catch(() => {}) }
+/** A batch of which all is durable together. */
+export function committedTogether(done: Promise<void>): readonly CommittingPart[] {
+  return [{ rows: undefined, done, stage: 'memtable' }]
 }

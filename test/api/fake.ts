@@ -12,7 +12,7 @@ import { createApi } from '../../src/api/create-api.ts'
 import { chooseTransport } from '../../src/api/http/choose-transport.ts'
 import type { Transport } from '../../src/api/http/transport.ts'
 import { IngestPool, type IngestSchema } from '../../src/api/ingest/ingest-pool.ts'
-import { together } from '../../src/app/commit-to-log.ts'
+import { committedTogether } from '../../src/app/commit-to-log.ts'
 import type { Identity } from '../../src/catalog/access/token.ts'
 import { shareSchema } from '../../src/catalog/documents/model.ts'
 import { type BatchCost, batchCostOf } from '../../src/format/batch-layout.ts'
@@ -159,7 +159,7 @@ export class Fake {
       onReleased: listener => {
         this.#releaseListener = listener
       },
-      commit: batch => together(Promise.resolve(this.commitGate).then(() => this.#log(batch))),
+      commit: batch => committedTogether(Promise.resolve(this.commitGate).then(() => this.#log(batch))),
       graphql: async request => ({
         status: 200,
         headers: { 'content-type': 'application/json' },

@@ -5,7 +5,7 @@
 import { Agent } from 'node:http'
 import { expect, test } from 'vitest'
 import { EVENT_ERRORS_PER_TURN } from '../../src/api/ingest/ingest-answer.ts'
-import { together } from '../../src/app/commit-to-log.ts'
+import { committedTogether } from '../../src/app/commit-to-log.ts'
 import { REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParseTask } from '../../src/parse/parse-task.ts'
 import { Unavailable } from '../../src/util/errors.ts'
@@ -94,7 +94,7 @@ test('256 connections in a closed loop with little room: all are answered, none 
         free += 1
         fake.openRoom()
       }
-      return together(sync())
+      return committedTogether(sync())
     },
   }
   const tight = await start(fake, {}, deps)
@@ -263,7 +263,7 @@ test('a failed commit is 503, a failed parse is 500, and the slab is freed', asy
   const broken = await start(
     fake,
     {},
-    { commit: () => together(Promise.reject(new Unavailable('log_refused', 'no'))) },
+    { commit: () => committedTogether(Promise.reject(new Unavailable('log_refused', 'no'))) },
   )
   const unavailable = await post(good, broken.port)
   expect([unavailable.status, unavailable.json.code, unavailable.headers['x-events-accepted']]).toEqual([
@@ -278,6 +278,24 @@ test('a failed commit is 503, a failed parse is 500, and the slab is freed', asy
   expect((await post(good, failing.port)).json.code).toBe('internal')
   await until(() => failing.stats().slabsInUse === 0)
   await failing.stop(1000)
+})
+
+test('a failed commit refuses what is in it, and event errors of other requests stay 400', async () => {
+  fake.hasParseRoom = false
+  const commit = () => committedTogether(Promise.reject(new Unavailable('log_refused', 'no')))
+  const broken = await start(fake, {}, { commit })
+  const one = `[${new Array(500).fill('{}')}]`
+  const bodies = Array.from({ length: 30 }, (_, index) => (index % 10 === 0 ? good : one))
+  const answers = bodies.map(body => post(body, broken.port))
+  await until(() => broken.stats().open === answers.length)
+  for (let index = 0; index < 3; index += 1) await ask(broken.port, '/livez', { method: 'GET' })
+  const before = fake.statuses.length
+  fake.openParse()
+  const statuses = (await Promise.all(answers)).map(({ status }) => status)
+  expect(statuses).toEqual(bodies.map(body => (body === good ? 503 : 400)))
+  await until(() => broken.stats().slabsInUse === 0)
+  expect(fake.statuses).toHaveLength(before + answers.length) // each has one answer
+  await broken.stop(1000)
 })
 
 test('a pool deleted while its commit runs answers 404', async () => {
@@ -356,7 +374,7 @@ test('stop answers the requests in flight, refuses new ones, and closes', async 
 
 test('stop gives up at its deadline', async () => {
   const held = gate()
-  const stuck = await start(fake, {}, { commit: () => together(held.promise) })
+  const stuck = await start(fake, {}, { commit: () => committedTogether(held.promise) })
   const answer = post(good, stuck.port).catch(() => 'closed')
   await until(() => stuck.stats().tasksRunning === 1)
   expect(await stuck.stop(50)).toBe(false)

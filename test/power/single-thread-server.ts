@@ -210,7 +210,7 @@ export class SingleThreadServer {
       bytes,
       parts,
     })
-    return { firstSequence, acked: must(committed.parts[0], 'all of the batch').done }
+    return { firstSequence, acked: must(committed[0], 'all of the batch').done }
   }
 
   /** Commits a compaction, or a job's rewrite of a segment. The caller applies it. */

@@ -124,11 +124,15 @@ export function requireScope(
   throw lacksScope(caller.applicationId, action, scopes.at(-1) ?? '')
 }
 
-/** The estimated memory of a request until its answer, of the share of its application. */
+/**
+ * The estimated memory of a request until its answer and its last question, of the share of its
+ * application. The answer of a client that has gone is given up before its questions end.
+ */
 export class HeldBytes {
   readonly #room: Shares
   readonly #application: string
   #bytes = 0
+  #running = 0
   #isReleased = false
 
   constructor(room: Shares, application: string) {
@@ -154,9 +158,26 @@ export class HeldBytes {
       throw failure('UNAVAILABLE', 'The requests of the application hold too many rows: send fewer at once.')
   }
 
+  /** Settles as the work of a question does, whose memory is held until then. */
+  async during<T>(work: Promise<T>): Promise<T> {
+    this.#running += 1
+    try {
+      return await work
+    } finally {
+      this.#running -= 1
+      this.#giveBack()
+    }
+  }
+
   release(): void {
     this.#isReleased = true
+    this.#giveBack()
+  }
+
+  #giveBack(): void {
+    if (!this.#isReleased || this.#running > 0) return
     this.#room.give(this.#application, this.#bytes)
+    this.#bytes = 0
   }
 }
 
@@ -269,6 +290,8 @@ export function meterLists(schema: GraphQLSchema): void {
 }
 
 function charged(list: readonly unknown[], { budget, slices }: Context, info: GraphQLResolveInfo): unknown {
+  // graphql listens to an item when its turn comes. One that failed before would end the process.
+  for (const item of list) if (item instanceof Promise) item.catch(() => {})
   const values = budget.objects(list.length, info)
   if (!budget.isTurnDue()) return list
   // The lists of a request are completed one after another.

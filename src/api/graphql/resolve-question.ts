@@ -109,8 +109,8 @@ async function ask<Query, Answer>(
   context: Context,
 ): Promise<Answered<Answer>> {
   const { deps } = context
-  const answered = await deps.query
-    .ask(question, [limitedPool(pool, context)], query, readerOf(context), deps.reading)
+  const answered = await context.held
+    .during(deps.query.ask(question, [limitedPool(pool, context)], query, readerOf(context), deps.reading))
     .catch((error: unknown) => {
       throw deps.catalog.pool(pool.id) === undefined ? notFound('Data Pool') : error
     })

@@ -22,7 +22,7 @@ export const sqlQueries = {
   sqlV1: async (_, { input }, context) => {
     const { question, pools } = await readSql(input, context)
     const { query: stage, reading } = context.deps
-    const answered = await stage.ask(sql, pools, question, readerOf(context), reading)
+    const answered = await context.held.during(stage.ask(sql, pools, question, readerOf(context), reading))
     if ('badRequest' in answered) throw badRequest(answered.badRequest)
     context.held.rows(answered.rows)
     context.onAnswered?.(answered)
@@ -32,7 +32,9 @@ export const sqlQueries = {
   describeSqlV1: async (_, { input }, context) => {
     const { question, pools } = await readSql(input, context)
     const { query: stage, reading } = context.deps
-    const planned = await stage.planQuestion(sql, pools, question, readerOf(context), reading.engine)
+    const planned = await context.held.during(
+      stage.planQuestion(sql, pools, question, readerOf(context), reading.engine),
+    )
     if ('badRequest' in planned) throw badRequest(planned.badRequest)
     return { columns: planned.plan.answer([]).columns }
   },
@@ -44,7 +46,7 @@ async function readSql(input: SqlInput, context: Context) {
   await context.slices.step()
   const dialect = input.dialect ?? 'POSTGRESQL'
   const text = dialect === 'CLICKHOUSE' ? readClickHouseNames(input.query) : input.query
-  const statement = await deps.reading.engine.parseStatement(text, caller.applicationId)
+  const statement = await context.held.during(deps.reading.engine.parseStatement(text, caller.applicationId))
   if ('badRequest' in statement) throw badRequest(statement.badRequest)
   const pools: LimitedPool[] = []
   const poolOf = statement.pools.map(name => {

@@ -1,9 +1,9 @@
 /**
  * Ingest: ready bodies → parse tasks → commit → answers.
  *
- *   W-1   The 200 of a request with accepted events is sent after commit() resolved, or the promise
- *         of its part: then a part that is late or fails holds up no other one, and the batch has
- *         ended when it is handed over. The store bounds what it has by room().
+ *   W-1   The 200 of a request with accepted events is sent after its part is done. Where a batch has
+ *         several parts, one that is late or fails holds up no other one, and the batch has ended
+ *         when it is handed over. The store bounds what it has by room().
  *   W-9   A batch starts only while parseRoom() and room() allow it and all batches together stay
  *         within BATCHES_UNDER_WAY_BYTES_MAX. Requests that are ready meanwhile are bounded by the
  *         slabs. They wait for the memtable at most WAIT_MS_MAX.
@@ -85,7 +85,7 @@ interface Parsed {
   readonly wasLive: readonly boolean[]
 }
 
-/** True for a request with events that are stored, of a pool that existed. */
+/** True for a request that commitBatchOf takes: it has events to store, of a pool that existed. */
 function isCommitted({ batch, result, wasLive }: Parsed, row: number): boolean {
   return result.recordBytes[row] !== 0 && wasLive[batch.groupOf[row]!] === true
 }
@@ -303,15 +303,19 @@ export class Ingest {
       const wasLive = this.#liveGroups(batch)
       const parsed = { batch, result, answered, wasLive }
       const commit = commitBatchOf(batch, result, wasLive)
-      const committing = commit.records > 0 ? this.#deps.commit(commit, () => stages?.end('log')) : undefined
+      const parts = commit.records > 0 ? this.#deps.commit(commit, () => stages?.end('log')) : []
       sequenced()
-      for (const part of committing?.parts ?? []) void this.#answerPart(parsed, part, stages)
+      let whole: Promise<void> | undefined
+      for (const part of parts) {
+        const answering = this.#answerPart(parsed, part, stages)
+        if (part.rows === undefined) whole = answering
+      }
       try {
         // Requests that are not committed are answered before the sync. Mostly there are none.
         if (commit.records < batch.requests.length)
           await this.#answer(parsed, row => !isCommitted(parsed, row))
       } finally {
-        await committing?.read // in any case: until then the log may read the slab
+        await whole // in any case: until then the log may read the slab
       }
     } catch (error) {
       this.#refuseRows(batch, answered, batch.requests.keys(), error)
@@ -332,13 +336,14 @@ export class Ingest {
   ): Promise<void> {
     const { batch, answered } = parsed
     const stages = rows === undefined ? ofBatch : this.#stagesOf(rows, batch)
+    const due = rows && new Set(rows)
+    const isDue = (row: number) => (due === undefined ? isCommitted(parsed, row) : due.has(row))
     try {
       await done
       stages?.end(stage)
-      const due = rows && new Set(rows)
-      await this.#answer(parsed, row => due?.has(row) ?? isCommitted(parsed, row))
+      await this.#answer(parsed, isDue)
     } catch (error) {
-      this.#refuseRows(batch, answered, rows ?? batch.requests.keys(), error)
+      this.#refuseRows(batch, answered, [...batch.requests.keys()].filter(isDue), error)
     }
   }
 
@@ -389,6 +394,7 @@ export class Ingest {
       const turn = this.#turns.take(error - from)
       if (turn !== undefined) {
         await turn
+        if (answered[row] === 1) continue // it was refused meanwhile
         live = this.#liveGroups(batch)
       }
       const group = batch.groupOf[row]!
