@@ -31,7 +31,7 @@ function contextOf(scope: Scope, rows: Answered['rows']): Context {
     caller: { applicationId: 'app', scopes: new Set([scope]), verifyAgain: () => undefined },
     budget: new Budget(() => 1),
     slices: { step: async () => undefined },
-    held: { rows: () => undefined },
+    held: { rows: () => undefined, during: <T>(work: Promise<T>) => work },
   } as unknown as Context
 }
 
