@@ -196,11 +196,19 @@ class Poller {
     this.#onOver()
   }
 
+  /** Readers hear from the server beside a step that takes long. */
   async #loop(): Promise<void> {
+    let isStepping = false
     while (this.#readers.size > 0) {
       const beganMs = monotonicMs()
       for (const reader of [...this.#readers]) if (!reader.tick(beganMs)) this.#leave(reader)
-      if (this.#hasNews()) await this.#run().catch(() => undefined) // the next step tries again
+      if (!isStepping && this.#hasNews()) {
+        isStepping = true
+        const ended = () => {
+          isStepping = false
+        }
+        void this.#run().then(ended, ended) // after a failure the next step tries again
+      }
       await sleep(Math.max(0, TAIL_INTERVAL_MS - (monotonicMs() - beganMs)))
     }
   }

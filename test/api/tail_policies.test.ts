@@ -1,4 +1,7 @@
-/** A policy that changes while a step of a tail runs holds for what that step has read. */
+/**
+ * Beside a step of a tail: a policy that changes holds for what the step has read, and readers hear
+ * from the server.
+ */
 import { expect, test } from 'vitest'
 import { tailRoute } from '../../src/api/tail-route.ts'
 import type { TailStep } from '../../src/query/tail.ts'
@@ -77,5 +80,13 @@ test('what the same policy shows is', async () => {
   change({ ...ALL })
   await reader.until(() => reader.rows.length > 1)
   expect([reader.rows, reader.missed]).toEqual([[{ id: 'hidden' }, { id: 'last' }], 3])
+  expect(await api.stop(1000)).toBe(true)
+})
+
+test('a step that takes long leaves its readers connected', async () => {
+  const { api, reader, change } = await reading(ALL)
+  await reader.until(() => reader.comments > 1)
+  change({ ...ALL })
+  await reader.until(() => reader.rows.length > 1)
   expect(await api.stop(1000)).toBe(true)
 })

@@ -7,6 +7,8 @@ type Row = Record<string, string | null>
 export class TailReader {
   readonly rows: Row[] = []
   missed = 0
+  /** Lines that say nothing but that the stream goes on. */
+  comments = 0
   ended: { readonly code: string; readonly message: string } | undefined
   isClosed = false
   #wake = () => {}
@@ -16,10 +18,11 @@ export class TailReader {
   }
 
   async #read(body: AsyncIterable<Uint8Array>): Promise<void> {
+    const decoder = new TextDecoder() // a character may be in two chunks
     let text = ''
     try {
       for await (const chunk of body) {
-        text += Buffer.from(chunk).toString()
+        text += decoder.decode(chunk, { stream: true })
         const end = text.lastIndexOf('\n\n')
         if (end < 0) continue
         for (const event of text.slice(0, end).split('\n\n')) this.#take(event)
@@ -32,6 +35,7 @@ export class TailReader {
   }
 
   #take(event: string): void {
+    if (event.startsWith(':')) this.comments += 1
     const data = /^data: (.*)$/m.exec(event)?.[1]
     if (data === undefined) return
     if (event.startsWith('event: missed')) this.missed += (JSON.parse(data) as { count: number }).count
