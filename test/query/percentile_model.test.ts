@@ -62,10 +62,28 @@ test('random percentiles', async () => {
   expect(nulls).toBeGreaterThan(0)
 })
 
+test('a value between two others is rounded in one way', async () => {
+  const rows = [
+    { at: FROM_US, big: 0n, f64: 0.1 },
+    { at: FROM_US, big: 4_611_686_018_427_387_904n, f64: 123_456.75 },
+  ]
+  const segment = await pool.segment(model.SCHEMA, rows)
+  // As a DECIMAL the first one would be rounded twice.
+  for (const fraction of [0.9553270749747753, 0.47712100576609373, 0.3]) {
+    const ask = async (column: string) => {
+      const query = { column, fractions: [fraction] }
+      return await pool.answer(percentile, model.SCHEMA, query, [segment])
+    }
+    expect(await ask('big')).toMatchObject({ values: [String(2 ** 62 * fraction)] })
+    const between = 0.1 * (1 - fraction) + 123_456.75 * fraction
+    expect(await ask('f64')).toMatchObject({ values: [String(between)] })
+  }
+})
+
 test('all fractions are one aggregate, which keeps the values once', () => {
   const query = { column: 'n', fractions: [0.5, 1e-7, 0.5] }
   const plan = percentile.plan(model.SCHEMA, query, newContext(0))
-  const all = 'quantile_cont(("n")::DOUBLE, [0.5, 1e-7, 0.5])'
+  const all = 'quantile_cont(("n")::DOUBLE, [5e-1, 1e-7, 5e-1])'
   expect(duckdb.write(plan)).toMatchObject({
     sql: `SELECT (${all})[1] AS "_service_p0", (${all})[2] AS "_service_p1", (${all})[1] AS "_service_p2" FROM rows`,
   })

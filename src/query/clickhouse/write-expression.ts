@@ -428,7 +428,7 @@ export class ClickHouseWriter {
     return isBigint(one) ? averageOfBigints(sum, count, this.name) : `(toFloat64(${sum}) / ${count})`
   }
 
-  /** All values, sorted: ClickHouse's own quantiles round in another way. */
+  /** All values, sorted: ClickHouse's own quantiles round in another way than DuckDB's. */
   #quantile(typed: Typed, sql: string, of: Of): string {
     const fraction = must(typed.number, 'a fraction')
     assert(typed.numbers?.includes(fraction) !== false, 'the fraction is one of those computed together')
@@ -438,7 +438,8 @@ export class ClickHouseWriter {
     this.binder.countQuantile(values)
     const place = `((length(a) - 1) * toFloat64(${fraction}))`
     const [low, high] = [`a[toUInt64(floor(${place})) + 1]`, `a[toUInt64(ceil(${place})) + 1]`]
-    const between = `${low} + (${high} - ${low}) * (${place} - floor(${place}))`
+    const part = `(${place} - floor(${place}))`
+    const between = `${low} * (1 - ${part}) + ${high} * ${part}`
     const found = `if(floor(${place}) = ceil(${place}), ${low}, ${between})`
     return `arrayMap(a -> if(empty(a), NULL, ${found}), [arraySort(${values})])[1]`
   }

@@ -304,10 +304,13 @@ export class DuckdbWriter {
     const fraction = must(typed.number, 'a fraction')
     const value = `(${this.#one(typed)})::DOUBLE`
     const filter = this.#filter(typed)
-    if (typed.numbers === undefined) return this.#counted(`quantile_cont(${value}, ${fraction})${filter}`)
+    if (typed.numbers === undefined)
+      return this.#counted(`quantile_cont(${value}, ${doubleSql(fraction)})${filter}`)
     const place = typed.numbers.indexOf(fraction)
     assert(place >= 0, 'the fraction is one of those computed together')
-    const sql = this.#counted(`quantile_cont(${value}, [${typed.numbers.join(', ')}])${filter}`)
+    const sql = this.#counted(
+      `quantile_cont(${value}, [${typed.numbers.map(doubleSql).join(', ')}])${filter}`,
+    )
     return `(${sql})[${place + 1}]`
   }
 
@@ -380,6 +383,11 @@ const DOUBLING: ReadonlySet<string> = new Set(['between', 'nullif'])
 
 function holdsQuery(typed: Typed): boolean {
   return typed.select !== undefined || typed.operands.some(holdsQuery)
+}
+
+/** A number as a DOUBLE. Digits without an exponent are a DECIMAL, which is rounded twice. */
+function doubleSql(number: number): string {
+  return number.toExponential()
 }
 
 /** A column or a value, which is as short as a name of it. */
