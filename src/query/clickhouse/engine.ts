@@ -305,7 +305,8 @@ export const SETTINGS: Readonly<Record<string, string>> = {
   readonly: '2',
   cancel_http_readonly_queries_on_client_close: '1',
   join_use_nulls: '1',
-  group_by_use_nulls: '1',
+  // With it a key that holds a lambda is null in sets without a column that it reads (26.9).
+  group_by_use_nulls: '0',
   transform_null_in: '0',
   enable_positional_arguments: '1',
   prefer_column_name_to_alias: '0',
