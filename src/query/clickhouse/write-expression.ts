@@ -69,8 +69,9 @@ export class ClickHouseWriter {
   distinct(typed: Typed): string {
     const sql = this.write(typed)
     if (typed.kind !== 'real') return sql
-    const one = (x: string) => `if(${x} = 0, abs(${x}), ${x})`
-    return this.name([sql], x => (this.nan(typed) ? `if(isNaN(${x}), nan, ${one(x)})` : one(x)))
+    // Arithmetic makes one NaN, of both signs. abs() leaves a FLOAT one.
+    const isEither = (x: string) => `${x} = 0${this.nan(typed) ? ` OR isNaN(${x})` : ''}`
+    return this.name([sql], x => `if(${isEither(x)}, abs(${x}), ${x})`)
   }
 
   all(operands: readonly Typed[]): string[] {
@@ -410,10 +411,9 @@ export class ClickHouseWriter {
     const plain = of(`${typed.op}OrNull(${sql})`)
     if (!this.nan(operand(typed))) return plain
     const numbers = of(`${typed.op}OrNull(${sql})`, `NOT isNaN(${sql})`)
-    const nans = of('count()', `isNaN(${sql})`)
-    return typed.op === 'max'
-      ? `if(${nans} > 0, nan, ${numbers})`
-      : `if(${nans} > 0 AND isNull(${numbers}), nan, ${numbers})`
+    // One of them, as `nan` is a DOUBLE.
+    const nan = of(`anyOrNull(${sql})`, `isNaN(${sql})`)
+    return typed.op === 'max' ? `ifNull(${nan}, ${numbers})` : `ifNull(${numbers}, ${nan})`
   }
 
   #average(typed: Typed, sql: string, real: string | undefined, of: Of): string {
