@@ -51,7 +51,7 @@ export function someOf<T>(all: readonly T[], few: number, seed: number): T[] {
   return left
 }
 
-/** A new seed. Tests print it. */
+/** A new seed, or that of WEIR_TEST_SEED. Tests print it. */
 export function newSeed(): number {
-  return Math.floor(Math.random() * 2 ** 31)
+  return Number(process.env['WEIR_TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 }
