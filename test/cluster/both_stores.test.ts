@@ -291,7 +291,7 @@ function byGroup({ rows }: Pick<Page, 'rows'>): object {
   return Object.fromEntries(pairs.sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-/** Rows that follow each other and are equal in the columns of the order. Without one each is alone. */
+/** Rows beside each other that the order does not tell apart. Without an order each is alone. */
 function groupsOf(rows: Page['rows'], order: Ask['order']): Page['rows'][] {
   const groups: Page['rows'][number][][] = []
   let last = ''

@@ -52,8 +52,8 @@ export interface Select {
   /** Absent where rows are not grouped: with aggregates among the outputs there is one row. */
   readonly groupBy?: readonly Typed[]
   /**
-   * Instead of `groupBy`: the rows of several groupings. A value that a grouping lacks has no meaning
-   * in its rows, and `is_absent` of it is 1.
+   * Instead of `groupBy`: the rows of several groupings. A value that a grouping lacks has no
+   * meaning in its rows, and `is_absent` of it is 1.
    */
   readonly groupingSets?: readonly (readonly Typed[])[]
   /** A condition on groups. */
