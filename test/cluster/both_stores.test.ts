@@ -285,7 +285,7 @@ class BothStores {
   }
 }
 
-/** The value of each group: a leaderboard is in the order of values, whose last digits may differ. */
+/** The value of each group: the order of a leaderboard is that of values. */
 function byGroup({ rows }: Pick<Page, 'rows'>): object {
   const pairs = rows.map(row => [JSON.stringify(row.slice(0, -1)), row.at(-1)] as const)
   return Object.fromEntries(pairs.sort(([a], [b]) => (a < b ? -1 : 1)))
@@ -305,8 +305,8 @@ function groupsOf(rows: Page['rows'], order: Ask['order']): Page['rows'][] {
 }
 
 /**
- * How far two answers are apart, in parts of a third one: infinitely where it is not by digits. Where
- * that has no value, magnitudes add up to more than a DOUBLE, and so may a sum on its way.
+ * How far two answers are apart, in parts of a third one: infinitely where it is not by digits.
+ * Where that has no value, magnitudes add up to more than a DOUBLE, and so may a sum on its way.
  */
 function distance(a: unknown, b: unknown, scale: unknown): number {
   if (a === b) return 0
