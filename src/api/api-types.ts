@@ -157,7 +157,9 @@ export interface CommitBatch {
 
 /** Requests that become durable together. */
 export interface CommittingPart {
-  /** As in CommitPart; undefined for all that are committed. Then the spans are read until `done`. */
+  /**
+   * As in CommitPart; undefined for all that are committed. Then the spans are read until `done`.
+   */
   readonly rows: Int32Array | undefined
   /**
    * Resolves when the records are durable (W-1) and visible to the next question. Rejects with

@@ -179,7 +179,7 @@ export class Slices {
     this.#gone = gone
   }
 
-  /** Settles as `work` does, and rejects with Unavailable once the client of a question has gone. */
+  /** Settles as `work` does. Rejects with Unavailable once the client of a question has gone. */
   async untilGone<T>(work: T | Promise<T>): Promise<T> {
     const gone = this.#gone
     if (gone === undefined) return await work

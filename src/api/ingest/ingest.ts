@@ -1,9 +1,9 @@
 /**
  * Ingest: ready bodies → parse tasks → commit → answers.
  *
- *   W-1   The 200 of a request with accepted events is sent after its part is done. Where a batch has
- *         several parts, one that is late or fails holds up no other one, and the batch has ended
- *         when it is handed over. The store bounds what it has by room().
+ *   W-1   The 200 of a request with accepted events is sent after its part is done. Where a batch
+ *         has several parts, one that is late or fails holds up no other one, and the batch has
+ *         ended when it is handed over. The store bounds what it has by room().
  *   W-9   A batch starts only while parseRoom() and room() allow it and all batches together stay
  *         within BATCHES_UNDER_WAY_BYTES_MAX. Requests that are ready meanwhile are bounded by the
  *         slabs. They wait for the memtable at most WAIT_MS_MAX.
