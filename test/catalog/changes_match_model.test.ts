@@ -12,7 +12,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import { openStore } from '../../src/catalog/lmdb/catalog-store.ts'
 import { ofOneProcess, type StoreClient } from '../../src/catalog/lmdb/store-client.ts'
-import { randomFrom } from '../util/random.ts'
+import { newSeed, randomFrom } from '../util/random.ts'
 import {
   applyToModel,
   checkModel,
@@ -35,7 +35,7 @@ import { type Folder, makeFolder } from './folder.ts'
 import { inOrder, populate } from './two-clients.ts'
 
 const CHILD = fileURLToPath(new URL('./model_child.js', import.meta.url))
-const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
+const SEED = newSeed()
 /** Sequences of changes, with a restart after each. WEIR_TEST_SEQUENCES sets another number. */
 const RESTARTS = Number(process.env['WEIR_TEST_SEQUENCES'] ?? 280)
 /** Sequences that a kill ends. */

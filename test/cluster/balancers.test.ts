@@ -11,7 +11,7 @@ import { describe, expect, test } from 'vitest'
 import { must } from '../../src/util/assert.ts'
 import { BODY_BYTES_MAX } from '../../src/util/limits.ts'
 import { head, Raw } from '../api/client.ts'
-import { randomFrom } from '../util/random.ts'
+import { newSeed, randomFrom } from '../util/random.ts'
 import { readPage } from '../util/run-page.ts'
 import { fetchToken, send, type TestPool, type TestServer } from '../util/server.ts'
 import { TailReader } from '../util/tail-reader.ts'
@@ -30,7 +30,9 @@ import { noCluster, POOL, startCluster } from './nodes.ts'
 import { Exports, PlainLoad } from './plain-load.ts'
 import { standStill, stoppableProxy } from './stoppable-proxy.ts'
 
-const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
+const SEED = newSeed()
+/** 502 and 504 are of the balancer. */
+const REFUSED = [429, 502, 503, 504]
 const NODES = 3
 /** Longer than a session of Keeper. */
 const STILL_MS = 8_000
@@ -88,7 +90,7 @@ describe.each(Object.keys(BALANCERS) as BalancerName[])('%s', name => {
       const pool = await front.createPool({ ...POOL, uniqueName: 'orders' })
       const plainPool = await front.createPool({ ...PLAIN, uniqueName: 'plain' })
       const at = ({ url }: TestPool) => front.base + new URL(url).pathname
-      const load = new FaultLoad([front, front], pool, SEED)
+      const load = new FaultLoad([front, front], pool, SEED, REFUSED)
       const plain = new PlainLoad(at(plainPool))
       const exports = new Exports(front, plainPool, plain)
       const work = isModern ? new FaultWork([front], randomFrom(SEED)) : undefined
@@ -177,7 +179,7 @@ describe.each(Object.keys(BALANCERS) as BalancerName[])('%s', name => {
 
       const again = await startBalancer(name, nodes.ports, dataDir, sendingAgain)
       const keyed = await again.createPool({ ...POOL, uniqueName: 'keyed' })
-      const reload = new FaultLoad([again], keyed, SEED)
+      const reload = new FaultLoad([again], keyed, SEED, REFUSED)
       reload.start()
       for (let kill = 0; kill < KILLS; kill += 1) {
         const { acked } = reload

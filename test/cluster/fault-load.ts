@@ -35,6 +35,7 @@ export class FaultLoad {
   readonly #nodes: TestClient[]
   readonly #pool: TestPool
   readonly #seed: number
+  readonly #refused: readonly number[]
   /** Keys whose request is under way. */
   readonly #uncertain = new Set<string>()
   /** When a request with the key was last sent, in ticks. */
@@ -45,11 +46,15 @@ export class FaultLoad {
   #ack = new Longest()
   #query = new Longest()
 
-  /** @param nodes the present ones; a node that starts again takes the place of the one before */
-  constructor(nodes: TestClient[], pool: TestPool, seed: number) {
+  /**
+   * @param nodes the present ones; a node that starts again takes the place of the one before
+   * @param refused statuses of what is sent again
+   */
+  constructor(nodes: TestClient[], pool: TestPool, seed: number, refused = [429, 503]) {
     this.#nodes = nodes
     this.#pool = pool
     this.#seed = seed
+    this.#refused = refused
   }
 
   start(): void {
@@ -106,8 +111,7 @@ export class FaultLoad {
       })
       const text = await answer.text()
       if (answer.status === 200 && answer.headers.get('x-events-rejected') === '0') return true
-      // 502 and 504 are of a balancer.
-      if (![429, 502, 503, 504].includes(answer.status)) throw new WrongAnswer(`${answer.status} ${text}`)
+      if (!this.#refused.includes(answer.status)) throw new WrongAnswer(`${answer.status} ${text}`)
       addOne(this.refusals, refusalOf(answer.status, text))
       return false
     } catch (error) {

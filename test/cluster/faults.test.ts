@@ -8,7 +8,7 @@
  *   WEIR_TEST_SEED     of a run that failed
  */
 import { describe, expect, test } from 'vitest'
-import { randomFrom } from '../util/random.ts'
+import { newSeed, randomFrom } from '../util/random.ts'
 import type { TestPool } from '../util/server.ts'
 import { isModern } from './clickhouse-servers.ts'
 import { ClusterFaults, type FaultyCluster, kindsOf, startFaultyCluster } from './cluster-faults.ts'
@@ -16,7 +16,7 @@ import { FaultLoad } from './fault-load.ts'
 import { FaultWork } from './fault-work.ts'
 import { noCluster, POOL } from './nodes.ts'
 
-const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
+const SEED = newSeed()
 const FAULTS = Number(process.env['WEIR_TEST_FAULTS'] ?? (process.env['WEIR_TEST_LONG'] === '1' ? 200 : 12))
 /** Requests that are acknowledged after a fault before the next one comes. */
 const ACKS_BETWEEN = 30

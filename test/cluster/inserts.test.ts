@@ -12,12 +12,12 @@ import { KeeperClient } from '../../src/cluster/keeper/keeper-client.ts'
 import { Versions } from '../../src/cluster/keeper/versions.ts'
 import { deleteSchema, type PoolSchema } from '../../src/format/schema.ts'
 import { makeBatch } from '../util/make-batch.ts'
-import { randomFrom } from '../util/random.ts'
+import { newSeed, randomFrom } from '../util/random.ts'
 import { type Clickhouse, noClickhouse, startClickhouse } from './clickhouse-servers.ts'
 import { standStill } from './stoppable-proxy.ts'
 import { noZookeeper, startZookeeper, type Zookeeper } from './zookeeper.ts'
 
-const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
+const SEED = newSeed()
 const TABLE = 'DPO01'
 const SESSION_MS = 6_000
 

@@ -10,12 +10,12 @@ import type { FencedCatalog } from '../../src/cluster/keeper/leader.ts'
 import { type JobRunner, Jobs } from '../../src/jobs/run-jobs.ts'
 import { must } from '../../src/util/assert.ts'
 import { created } from '../catalog/folder.ts'
-import { randomFrom } from '../util/random.ts'
+import { newSeed, randomFrom } from '../util/random.ts'
 import { leadingNodeOf, leads } from './keeper-node.ts'
 import { stoppableProxy } from './stoppable-proxy.ts'
 import { noZookeeper, startZookeeper } from './zookeeper.ts'
 
-const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
+const SEED = newSeed()
 const STEPS = 4
 
 /** A step that a job of a node has begun. */

@@ -13,11 +13,11 @@ import { applyToModel, checkModel, emptyModel, idsAtStart, modelOf } from '../ca
 import { PAIRS, randomOperation, randomPair, runOperation } from '../catalog/catalog-operations.ts'
 import { created, makeFolder } from '../catalog/folder.ts'
 import { inOrder, populate } from '../catalog/two-clients.ts'
-import { randomFrom } from '../util/random.ts'
+import { newSeed, randomFrom } from '../util/random.ts'
 import { stoppableProxy } from './stoppable-proxy.ts'
 import { noZookeeper, startZookeeper } from './zookeeper.ts'
 
-const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
+const SEED = newSeed()
 const SECRET_KEY = Buffer.alloc(32, 7)
 const LAYOUT = { shards: 2 }
 

@@ -7,14 +7,14 @@ import { once } from 'node:events'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { OPERATION } from '../../src/cluster/keeper/jute.ts'
 import { Leader } from '../../src/cluster/keeper/leader.ts'
-import { randomFrom } from '../util/random.ts'
+import { newSeed, randomFrom } from '../util/random.ts'
 import { temporaryFolder } from '../util/server.ts'
 import { framesProxy } from './frames-proxy.ts'
 import { leadingNodeOf, leads } from './keeper-node.ts'
 import { standStill, stoppableProxy } from './stoppable-proxy.ts'
 import { noZookeeper, startZookeeper } from './zookeeper.ts'
 
-const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
+const SEED = newSeed()
 const SESSION_MS = 2_000
 
 async function countingNodeOf(port: number, sessionMs = SESSION_MS) {

@@ -5,11 +5,11 @@ import { createTable } from '../../src/cluster/clickhouse/table.ts'
 import { deleteSchema, type PoolSchema } from '../../src/format/schema.ts'
 import { quoteClickHouseName } from '../../src/util/sql.ts'
 import { makeBatch, type Row, type Value } from '../util/make-batch.ts'
-import { randomFrom } from '../util/random.ts'
+import { newSeed, randomFrom } from '../util/random.ts'
 import { noClickhouse, startClickhouse } from './clickhouse-servers.ts'
 import { noZookeeper, startZookeeper } from './zookeeper.ts'
 
-const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
+const SEED = newSeed()
 const NAME = 'DPO01'
 
 const column = (name: string, type: PoolSchema['columns'][number]['type'], required = false) => ({

@@ -2,10 +2,10 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { KeeperClient } from '../../src/cluster/keeper/keeper-client.ts'
 import { ROWS_MAX, Versions } from '../../src/cluster/keeper/versions.ts'
-import { randomFrom } from '../util/random.ts'
+import { newSeed, randomFrom } from '../util/random.ts'
 import { noZookeeper, startZookeeper } from './zookeeper.ts'
 
-const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
+const SEED = newSeed()
 
 async function versionsOf(port: number, zxidOffset = 0) {
   let resolve = () => {}

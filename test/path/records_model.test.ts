@@ -15,13 +15,13 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { weir } from '../tools/folder.ts'
 import { crossRead } from '../util/cross-read.ts'
-import { casesOf, TEST_RUNS } from '../util/random.ts'
+import { casesOf, newSeed, TEST_RUNS } from '../util/random.ts'
 import { fetchToken, startServer, type TestPool, type TestServer } from '../util/server.ts'
 import { rebuildFolder, verifyFolder } from '../util/verify.ts'
 import { column, pathOf, post } from './client.ts'
 import { merges, until, untilRest } from './compaction.ts'
 
-const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
+const SEED = newSeed()
 const RESTARTING_MS = 300_000 + TEST_RUNS * 60_000
 const CALM = casesOf(40, 100 * TEST_RUNS)
 const RESTARTING = casesOf(1, TEST_RUNS)

@@ -24,9 +24,10 @@ import { must } from '../../src/util/assert.ts'
 import { ClientState, type SpaceNow, spacesNow, verifySpaces } from '../crash/client-state.ts'
 import { runLoad } from '../crash/load.ts'
 import type { Target } from '../crash/requests.ts'
+import { newSeed } from '../util/random.ts'
 import { fetchToken, startServer, type TestServer } from '../util/server.ts'
 
-const seed = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
+const seed = newSeed()
 const COPIES = 2
 const IMAGE_BYTES = 384 * 1024 * 1024
 /** Requests before each copy, however slow the machine is. */

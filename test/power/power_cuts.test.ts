@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest'
 import { say } from '../../src/util/say.ts'
+import { newSeed } from '../util/random.ts'
 import { STATE_FOLDER } from './main.ts'
 import { PowerCuts } from './power-cuts.ts'
 
-const seed = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
+const seed = newSeed()
 const STATES = 250
 /** Servers are started until there are so many states around each of these. */
 const LEAST = 3

@@ -221,14 +221,24 @@ function writeRow(table: Float64Array, at: number, request: IngestRequest): void
   table[at + REQUEST.bits] = -1
 }
 
+/** True for a request that has events to store, of a pool that is live. */
+export function isCommitted(
+  batch: Batch,
+  result: ParseResult,
+  live: readonly boolean[],
+  row: number,
+): boolean {
+  return result.recordBytes[row] !== 0 && live[batch.groupOf[row]!] === true
+}
+
 export function commitBatchOf(batch: Batch, result: ParseResult, live: readonly boolean[]): CommitBatch {
   const indices = new Int32Array(batch.requests.length).fill(-1)
   const run = new Runs(batch.task.slab)
   const { ownRecords, bits } = result
   let records = 0
   for (const row of batch.order) {
+    if (!isCommitted(batch, result, live, row)) continue
     const bytes = result.recordBytes[row]!
-    if (bytes === 0 || live[batch.groupOf[row]!] !== true) continue
     indices[row] = records
     records += 1
     const own = ownRecords.get(row)

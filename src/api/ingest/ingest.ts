@@ -37,7 +37,7 @@ import type { Admission, RateLimit, RefusedAdmission } from './admission.ts'
 import { Bodies, busy } from './bodies.ts'
 import { type BatchSink, type BodySocket, IngestRequest, type Slab, SlabPool } from './body-memory.ts'
 import { type Answer, answerOf, answerRefusal, Turns } from './ingest-answer.ts'
-import { type Batch, commitBatchOf, takeBatch, weigh } from './ingest-batch.ts'
+import { type Batch, commitBatchOf, isCommitted, takeBatch, weigh } from './ingest-batch.ts'
 import { RejectedEvents } from './rejected-events.ts'
 
 /** Bytes of batches up to the memtable, at which no task starts. One may go beyond it. */
@@ -83,11 +83,6 @@ interface Parsed {
   readonly answered: Uint8Array
   /** Which groups had a pool when the batch was committed. */
   readonly wasLive: readonly boolean[]
-}
-
-/** True for a request that commitBatchOf takes: it has events to store, of a pool that existed. */
-function isCommitted({ batch, result, wasLive }: Parsed, row: number): boolean {
-  return result.recordBytes[row] !== 0 && wasLive[batch.groupOf[row]!] === true
 }
 
 export class Ingest {
@@ -313,7 +308,7 @@ export class Ingest {
       try {
         // Requests that are not committed are answered before the sync. Mostly there are none.
         if (commit.records < batch.requests.length)
-          await this.#answer(parsed, row => !isCommitted(parsed, row))
+          await this.#answer(parsed, row => !isCommitted(batch, result, wasLive, row))
       } finally {
         await whole // in any case: until then the log may read the slab
       }
@@ -334,10 +329,11 @@ export class Ingest {
     { rows, done, stage }: CommittingPart,
     ofBatch: TraceStages | undefined,
   ): Promise<void> {
-    const { batch, answered } = parsed
+    const { batch, result, wasLive, answered } = parsed
     const stages = rows === undefined ? ofBatch : this.#stagesOf(rows, batch)
     const due = rows && new Set(rows)
-    const isDue = (row: number) => (due === undefined ? isCommitted(parsed, row) : due.has(row))
+    const isDue = (row: number) =>
+      due === undefined ? isCommitted(batch, result, wasLive, row) : due.has(row)
     try {
       await done
       stages?.end(stage)

@@ -25,7 +25,7 @@ import { FakeS3 } from '../bucket/fake-s3.ts'
 import { weir } from '../folder.ts'
 import { backUp, restoreAndStart } from './backups.ts'
 
-const seed = Number(process.env['WEIR_TEST_SEED'] ?? newSeed())
+const seed = newSeed()
 const BACKUPS = 3
 const IDS = 400
 /** Requests of each writer between two backups, at least. */
