@@ -89,7 +89,7 @@ const LONGEST = [
 ]
 
 /** They start no server and no process: files of a folder share a worker. */
-const PURE = ['format/', 'parse/', 'log/', 'catalog/', 'query/expression/']
+const PURE = ['format/', 'parse/', 'log/', 'catalog/', 'query/', 'store/', 'index/']
 
 /** Pure, but it needs memory of WebAssembly that other files of a worker may have used up. */
 const ALONE = ['parse/sender/zstd_bodies']

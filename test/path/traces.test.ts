@@ -2,7 +2,8 @@
 import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { Agent, type ServerResponse } from 'node:http'
 import { join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { tracesEndpoint } from '../../src/database/config.ts'
 import { ask } from '../api/client.ts'
 import { weir } from '../tools/folder.ts'
 import { STORE } from '../util/cluster-node.ts'
@@ -18,15 +19,14 @@ import {
 } from '../util/server.ts'
 import { column, portOf, post } from './client.ts'
 
-const servers: TestServer[] = []
-afterAll(async () => {
-  for (const server of servers) expect((await server.stop()).code).toBe(0)
-})
-
 async function start(env: Record<string, string>, ...args: string[]): Promise<TestServer> {
   const server = await startServer({ args, env: { OTEL_BSP_SCHEDULE_DELAY: '20', ...env } })
-  servers.push(server)
+  onTestFinished(() => stopped(server))
   return server
+}
+
+async function stopped(server: TestServer): Promise<void> {
+  expect((await server.stop()).code).toBe(0)
 }
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
@@ -52,14 +52,21 @@ function expectInside(inner: ReceivedSpan, outer: ReceivedSpan): void {
 }
 
 describe.each(['uws', 'node'])('over %s', http => {
-  test('a POST goes on with the trace of its client, and has its stages', async () => {
-    const receiver = await OtlpReceiver.start()
+  let receiver: OtlpReceiver
+  let server: TestServer
+  beforeAll(async () => {
+    receiver = await OtlpReceiver.start()
     const env = {
+      OTEL_BSP_SCHEDULE_DELAY: '20',
       OTEL_EXPORTER_OTLP_ENDPOINT: receiver.base,
       OTEL_EXPORTER_OTLP_HEADERS: 'x-of-collector=a%20b',
       OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
     }
-    const server = await start(env, '--http', http)
+    server = await startServer({ args: ['--http', http], env })
+  })
+  afterAll(() => stopped(server))
+
+  test('a POST goes on with the trace of its client, and has its stages', async () => {
     expect(server.output()).toContain(`traces are sent to ${receiver.base}\n`)
     const basicAuth = { username: 'user-secret', password: 'pass-secret' }
     const pool = await server.createPool({ columns: [column('name', 'STRING')], basicAuth })
@@ -113,8 +120,6 @@ describe.each(['uws', 'node'])('over %s', http => {
   })
 
   test('a query has its plan, its wait and its statement without values', async () => {
-    const receiver = await OtlpReceiver.start()
-    const server = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: receiver.base }, '--http', http)
     const pool = await server.createPool({ uniqueName: 'orders', columns: [column('name', 'STRING')] })
     await post(server, pool, { name: 'value-secret' })
     const token = await fetchToken(server.base, server.dataDir)
@@ -170,42 +175,42 @@ describe.each(['uws', 'node'])('over %s', http => {
   })
 
   test('a trace that its client does not sample is not sent, and a wrong parent is none', async () => {
-    const receiver = await OtlpReceiver.start()
-    const server = await start({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${receiver.base}/own` }, '--http', http)
     const request = (...parents: string[]) =>
       ask(portOf(server), '/livez', { method: 'GET', headers: { traceparent: parents } })
-    await request(traceparent(TRACE, '00'))
+    const trace = traceOf(1 << 20)
+    await request(traceparent(trace, '00'))
     const wrong = [
       [traceparent(traceOf(0))],
-      [`00-${TRACE}-0000000000000000-01`],
-      [`ff-${TRACE}-${PARENT}-01`],
+      [`00-${trace}-0000000000000000-01`],
+      [`ff-${trace}-${PARENT}-01`],
       [`00-${TRACE.toUpperCase()}-${PARENT}-01`],
-      [`00-${TRACE}-${PARENT}-01-more`],
-      [`00-${TRACE.slice(1)}-${PARENT}-01`],
-      [traceparent(TRACE), traceparent(TRACE)],
+      [`00-${trace}-${PARENT}-01-more`],
+      [`00-${trace.slice(1)}-${PARENT}-01`],
+      [traceparent(trace), traceparent(trace)],
       ['constructor'],
     ]
     for (const parents of wrong) expect((await request(...parents)).status).toBe(200)
     const spans = await receiver.until(wrong.length, ({ name }) => name === 'GET /livez')
     expect(spans.map(({ parentId }) => parentId)).toEqual(wrong.map(() => ''))
     expect(new Set(spans.map(({ traceId }) => traceId)).size).toBe(wrong.length)
-    expect(spans.filter(({ traceId }) => traceId === TRACE)).toEqual([])
-    expect(receiver.requests[0]?.url).toBe('/own')
+    expect(spans.filter(({ traceId }) => traceId === trace)).toEqual([])
     // One of a later version of the header may have more parts.
-    await request(`01-${TRACE}-${PARENT}-01-more`)
-    expect(await receiver.trace(TRACE)).toMatchObject([{ parentId: PARENT }])
+    await request(`01-${trace}-${PARENT}-01-more`)
+    expect(await receiver.trace(trace)).toMatchObject([{ parentId: PARENT }])
   })
 
   test('refusals, unknown paths and methods have names that a client cannot choose', async () => {
-    const receiver = await OtlpReceiver.start()
-    const server = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: receiver.base }, '--http', http)
     const asked: [string, string, string, string | undefined][] = [
       ['POST', '/v1/path-secret', 'POST /v1/{webhook_id}', '/v1/REDACTED'],
       ['POST', '/nothing/path-secret', 'POST', undefined],
       ['GET', '/v1/pools/a%20b/arrow', 'GET /v1/pools/{pool}/arrow', '/v1/pools/a%20b/arrow'],
     ]
-    for (const [method, path] of asked) expect((await fetch(server.base + path, { method })).ok).toBe(false)
-    const spans = await receiver.until(asked.length, () => true)
+    const of = (index: number) => traceOf((2 << 20) + index)
+    for (const [index, [method, path]] of asked.entries()) {
+      const headers = { traceparent: traceparent(of(index)) }
+      expect((await fetch(server.base + path, { method, headers })).ok).toBe(false)
+    }
+    const spans = (await Promise.all(asked.map((_, index) => receiver.trace(of(index))))).flat()
     expect(spans.map(({ name, attributes }) => [name, attributes['url.path']])).toEqual(
       asked.map(([, , name, path]) => [name, path]),
     )
@@ -218,7 +223,7 @@ describe.each(['uws', 'node'])('over %s', http => {
 test('the sampler of the environment decides about requests without a parent', async () => {
   const receiver = await OtlpReceiver.start()
   const server = await start({
-    OTEL_EXPORTER_OTLP_ENDPOINT: receiver.base,
+    OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: `${receiver.base}/own`,
     OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
     OTEL_TRACES_SAMPLER_ARG: '0',
     OTEL_SERVICE_NAME: 'weir-of-test',
@@ -227,6 +232,7 @@ test('the sampler of the environment decides about requests without a parent', a
   await fetch(`${server.base}/readyz`, { headers: { traceparent: traceparent(TRACE) } })
   expect(await receiver.trace(TRACE)).toMatchObject([{ resource: { 'service.name': 'weir-of-test' } }])
   expect(receiver.spans.length).toBe(1)
+  expect(receiver.requests[0]?.url).toBe('/own')
 })
 
 test('a line of the log names the trace of its request', async () => {
@@ -273,7 +279,13 @@ describe('a collector', () => {
   ] as const)('%s loses spans, which are counted and said once', async (_, refuse, why) => {
     const base =
       refuse === undefined ? `http://127.0.0.1:${await freePort()}` : (await OtlpReceiver.start(refuse)).base
-    const server = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: base, OTEL_EXPORTER_OTLP_TIMEOUT: '300' })
+    // A setting that the library does not know is said at the start.
+    const server = await start({
+      OTEL_EXPORTER_OTLP_ENDPOINT: base,
+      OTEL_EXPORTER_OTLP_TIMEOUT: '300',
+      OTEL_TRACES_SAMPLER: 'some',
+    })
+    expect(server.output()).toMatch(/traces: OTEL_TRACES_SAMPLER value "some" invalid/)
     const pool = await server.createPool({ columns: [] })
     for (const round of [1, 2]) {
       const before = (await counted(server))['export_failed'] ?? 0
@@ -329,12 +341,18 @@ async function scriptsOf(env: Record<string, string>): Promise<readonly string[]
 const OF_TRACES = /@opentelemetry|util\/tracing\.js/
 
 test.each<[string, Record<string, string>]>([
-  ['no collector', {}],
   ['an empty name', { OTEL_EXPORTER_OTLP_ENDPOINT: ' ' }],
   ['a disabled SDK', { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1', OTEL_SDK_DISABLED: 'True' }],
   ['no exporter', { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1', OTEL_TRACES_EXPORTER: 'none' }],
-])('with %s nothing of traces is loaded', async (_, env) => {
-  const scripts = await scriptsOf(env)
+])('%s is no collector', (_, env) => {
+  expect(tracesEndpoint(env)).toBeUndefined()
+})
+
+test('without a collector nothing of traces is loaded', async () => {
+  const scripts = await scriptsOf({
+    OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1',
+    OTEL_SDK_DISABLED: 'True',
+  })
   expect(scripts.some(url => url.endsWith('/api/create-api.js'))).toBe(true)
   expect(scripts.filter(url => OF_TRACES.test(url))).toEqual([])
 })
@@ -345,23 +363,14 @@ test('the list of scripts would have them', async () => {
   expect(scripts.filter(url => OF_TRACES.test(url)).length).toBeGreaterThan(10)
 })
 
-test.each<[Record<string, string>, RegExp]>([
-  [
-    { OTEL_EXPORTER_OTLP_ENDPOINT: 'collector-secret:4318' },
-    /OTEL_EXPORTER_OTLP_ENDPOINT takes a URL that begins/,
-  ],
-  [
-    { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' },
-    /is http\/protobuf alone/,
-  ],
-])('a server does not start with %j', async (env, message) => {
+test('a server does not start with a wrong collector, and does not repeat it', async () => {
+  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'collector-secret:4318' }
   const { code, output } = await weir(['start', '--port', '0', '--data-dir', temporaryFolder()], env)
   expect([code, output.includes('collector-secret')]).toEqual([2, false])
-  expect(output).toMatch(message)
+  expect(output).toMatch(/OTEL_EXPORTER_OTLP_ENDPOINT takes a URL that begins/)
 })
 
-test('a setting that the library does not know is said at the start', async () => {
-  const receiver = await OtlpReceiver.start()
-  const server = await start({ OTEL_EXPORTER_OTLP_ENDPOINT: receiver.base, OTEL_TRACES_SAMPLER: 'some' })
-  expect(server.output()).toMatch(/traces: OTEL_TRACES_SAMPLER value "some" invalid/)
+test('another protocol is refused', () => {
+  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://x', OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }
+  expect(() => tracesEndpoint(env)).toThrow(/is http\/protobuf alone/)
 })

@@ -5,7 +5,6 @@
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { onTestFinished } from 'vitest'
 
 type Value = string | number | boolean | undefined
 
@@ -48,10 +47,7 @@ export class OtlpReceiver {
     }).listen(0, '127.0.0.1')
     await once(server, 'listening')
     const receiver = new OtlpReceiver((server.address() as AddressInfo).port)
-    onTestFinished(() => {
-      server.close()
-      server.closeAllConnections()
-    })
+    server.unref() // it lives as long as the tests of its file
     return receiver
   }
 
