@@ -4,7 +4,8 @@
  * A command loads its code when it runs, so the start of the server does not wait for what other
  * commands need.
  */
-import { type Command, JSON_FLAG } from '../database/command.ts'
+import { flagsOf, SOURCE_SETTINGS } from '../api/openapi/admin-requests.ts'
+import { type Command, flagOf, JSON_FLAG } from '../database/command.ts'
 import { optionLines } from '../database/config.ts'
 
 /** For commands that a running server can carry out. */
@@ -204,13 +205,9 @@ export const COMMANDS: readonly Command[] = [
     instead: ASK_A_NODE,
     positionals: ['<action>', '[application]'],
     flags: [
-      { flag: 'scopes', value: 'a,b', why: 'create: its scopes; default all' },
-      {
-        flag: 'propeller',
-        value: 'NAME',
-        why: 'create: its resources, P1_X_SMALL to P1_X_LARGE; default P1_X_SMALL',
-      },
-      { flag: 'description', value: 'text', why: 'create: its description' },
+      flagOf(['create'], 'scopes', 'a,b', 'its scopes; default all'),
+      flagOf(['create'], 'propeller', 'NAME', 'its resources, P1_X_SMALL to P1_X_LARGE; default P1_X_SMALL'),
+      flagOf(['create'], 'description', 'text', 'its description'),
       ASKS_SERVER,
       JSON_FLAG,
     ],
@@ -238,32 +235,8 @@ export const COMMANDS: readonly Command[] = [
     instead: ASK_A_NODE,
     positionals: ['<action>', '[name]'],
     flags: [
-      { flag: 'preset', value: 'NAME', why: 'create, modify: the sender, as github; weir sources presets' },
-      { flag: 'name', value: 'name', why: 'create, modify: its unique name' },
-      {
-        flag: 'secret',
-        value: 'text',
-        why: 'create, modify: the secret or public key of the sender, in place of all others',
-      },
-      {
-        flag: 'secret-file',
-        value: 'file',
-        why: 'create, modify: the same from a file, one on each line; - is standard input',
-      },
-      { flag: 'scheme', value: 'NAME', why: 'create, modify: how the sender signs, where no preset says it' },
-      {
-        flag: 'unsigned',
-        value: '',
-        why: 'create, modify: takes unsigned requests, whatever the preset says',
-      },
-      { flag: 'verify-token', value: 'text', why: 'create, modify: the token by which Meta asks' },
-      { flag: 'accept', value: 'a,b', why: 'create, modify: FORM, TEXT, PUT, PATH, BROWSER' },
-      { flag: 'events-path', value: 'path', why: 'create: where the events stand in a body, as data.items' },
-      { flag: 'keep-envelope', value: '', why: 'create: each event keeps the body around it' },
-      { flag: 'columns', value: 'file', why: 'create: a JSON file of columns, as infer --json prints it' },
-      { flag: 'timestamp', value: 'column', why: 'create: the primary timestamp' },
-      { flag: 'unique-id', value: 'column', why: 'create: the unique id' },
-      ASKS_SERVER,
+      ...Object.values(SOURCE_SETTINGS).flatMap(flagsOf),
+      { ...ASKS_SERVER, actions: ['list', 'show', 'create', 'modify', 'handshake'] },
       JSON_FLAG,
     ],
     why: 'list, show, create, modify webhooks; presets lists known senders, infer <file> proposes columns, handshake takes the secret of a sender',

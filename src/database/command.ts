@@ -21,7 +21,7 @@ export function exitCodeOf(failure: Error): number {
 }
 
 /** A flag that only this command takes. */
-interface CommandFlag {
+export interface CommandFlag {
   /** Without the dashes. */
   readonly flag: string
   /** Name of its value in the help; "" for a flag without a value. */
@@ -29,6 +29,13 @@ interface CommandFlag {
   readonly why: string
   /** It may be given several times. */
   readonly repeats?: true
+  /** The actions of the command that take it; absent for all. */
+  readonly actions?: readonly string[]
+}
+
+/** A flag of some actions. */
+export function flagOf(actions: readonly string[], flag: string, value: string, why: string): CommandFlag {
+  return { flag, value, why: `${actions.join(', ')}: ${why}`, actions }
 }
 
 /** The options and arguments of a command. */
@@ -116,6 +123,16 @@ function checkPositionals(command: Command, given: readonly string[]): void {
   throw new CannotRun(`weir ${command.name} takes ${taken}; "${extra}" is one too many`)
 }
 
+/** Checks that the action of the command, its first argument, takes the flags. */
+function checkActions(
+  { name, flags }: Command,
+  [action = '']: readonly string[],
+  given: CommandInput['flags'],
+) {
+  const unused = flags.find(({ flag, actions }) => given.has(flag) && actions?.includes(action) === false)
+  if (unused !== undefined) throw new CannotRun(`weir ${name} ${action} takes no --${unused.flag}`)
+}
+
 /** @throws CannotRun where the command needs a data folder and the store has none */
 export function checkStore({ name, instead }: Command, { config, flags }: CommandInput): void {
   if (config.store === 'local' || instead === undefined || flags.has('url')) return
@@ -158,6 +175,7 @@ export function readCommandLine(
     const value = values[flag]
     if (value !== undefined) flags.set(flag, typeof value === 'string' ? value : '')
   }
+  if (!help) checkActions(command, positionals, flags)
   // The help is printed whatever the options say; a wrong one may be why it is asked for.
   const config = help ? readConfig({}, {}) : readConfig(values, env)
   return { named, help, input: { config, positionals, flags } }

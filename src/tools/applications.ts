@@ -10,9 +10,6 @@ import { askCatalog, checked } from './ask-catalog.ts'
 import { APPLICATIONS, KEYS, type ShownApplication } from './manage.ts'
 import { pairLines, tableLines } from './text-tables.ts'
 
-/** The flags that only `create` takes. */
-const CREATE_FLAGS = ['scopes', 'propeller', 'description'] as const
-
 export async function applications(input: CommandInput): Promise<number> {
   const { positionals, flags } = input
   const scopes = (flags.get('scopes') ?? '').split(',').filter(scope => scope !== '')
@@ -20,14 +17,11 @@ export async function applications(input: CommandInput): Promise<number> {
     APPLICATIONS.read({
       action: positionals[0],
       application: positionals[1] ?? '',
-      description: flags.get('description') ?? '',
+      description: flags.get('description'),
       scopes,
       propeller: flags.get('propeller'),
     }),
   )
-  const unused = CREATE_FLAGS.find(flag => flags.has(flag))
-  if (unused !== undefined && request.action !== 'create')
-    throw new CannotRun(`weir applications ${request.action} takes no --${unused}`)
   // No scopes in a request mean all of them.
   if (flags.has('scopes') && scopes.length === 0)
     throw new CannotRun('--scopes names no scope; without --scopes the application gets all of them')

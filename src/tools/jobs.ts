@@ -46,8 +46,8 @@ function checkFlags({ positionals, flags }: CommandInput): void {
 
 function readListFlags({ positionals, flags }: CommandInput): ListRequest {
   const status = (flags.get('status') ?? '').split(',').filter(one => one !== '')
-  const given = { action: 'list', pool: positionals[0] ?? '', status: status.map(one => one.toUpperCase()) }
-  return checked(JOBS.read(given)) as ListRequest
+  const given = { pool: positionals[0] ?? '', status: status.map(one => one.toUpperCase()) }
+  return checked(JOBS.read({ action: 'list', ...given, jobs: [], before: '' })) as ListRequest
 }
 
 /** Asks the server at --url, or the catalog of the stopped folder. */

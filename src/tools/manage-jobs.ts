@@ -4,106 +4,23 @@
  * A list comes in pages, the newest first, so that no answer is large. In a page, as in the whole
  * list, the newest job is the last.
  */
+import { MANAGE_JOBS } from '../api/openapi/admin-requests.ts'
+import { readRequest, type ValueOf } from '../api/openapi/schema.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { cancelJob } from '../catalog/change/change-job.ts'
 import type { BadRequest } from '../catalog/documents/catalog-types.ts'
 import type { Memory } from '../catalog/documents/memory.ts'
-import { JOB_STATUSES, type Job, type JobStatus } from '../catalog/documents/model.ts'
+import type { Job } from '../catalog/documents/model.ts'
 import { AUDIT_ID_CHARACTERS_MAX, JOBS_LISTED_MAX } from '../util/limits.ts'
-import { type Managed, strayField } from './manage.ts'
+import type { Managed } from './manage.ts'
 import { unknownPool } from './text-tables.ts'
 
-export type JobsRequest = ListRequest | CancelRequest
-
-/** Asks for the newest jobs that match, at most JOBS_LISTED_MAX. */
-export interface ListRequest {
-  readonly action: 'list'
-  /**
-   * Id or unique name; the id of a deleted pool that still has jobs. An empty text asks for all.
-   */
-  readonly pool: string
-  /** An empty list stands for all. */
-  readonly status: readonly JobStatus[]
-  /** Ids of jobs, at most JOBS_LISTED_MAX. An empty list asks for all. */
-  readonly jobs: readonly string[]
-  /** `before` of the page that comes after this one; "" for the newest. */
-  readonly before: string
-}
-
-interface CancelRequest {
-  readonly action: 'cancel'
-  readonly job: string
-}
-
-/** A job as the command prints it. */
-export interface ShownJob {
-  readonly id: string
-  readonly kind: string
-  readonly poolId: string
-  /** The pool's unique name; null where the pool was deleted. */
-  readonly pool: string | null
-  readonly status: JobStatus
-  /** 0 to 1. */
-  readonly progress: number
-  /** The job was cancelled, and has not ended. */
-  readonly isCancelled: boolean
-  readonly error: string | null
-  readonly createdAt: string
-  readonly createdBy: string
-  readonly startedAt: string | null
-  readonly endedAt: string | null
-}
-
-export interface JobsPage {
-  /** The newest is the last. */
-  readonly jobs: readonly ShownJob[]
-  /** The `before` of a request for the next, older page; null where this page is the oldest. */
-  readonly before: string | null
-}
-
-const FIELDS: Readonly<Record<JobsRequest['action'], readonly string[]>> = {
-  list: ['action', 'pool', 'status', 'jobs', 'before'],
-  cancel: ['action', 'job'],
-}
-
-function readJobs(given: unknown): JobsRequest | BadRequest {
-  const read = (typeof given === 'object' ? given : null) as Record<string, unknown> | null
-  const action = read?.['action']
-  if (read === null || (action !== 'list' && action !== 'cancel'))
-    return { badRequest: '"action" must be list or cancel.' }
-  const stray = strayField(read, FIELDS[action])
-  if (stray !== undefined) return stray
-  return action === 'list' ? readList(read) : readCancel(read)
-}
-
-function readList({
-  pool = '',
-  status = [],
-  jobs = [],
-  before = '',
-}: Record<string, unknown>): ListRequest | BadRequest {
-  if (typeof pool !== 'string' || typeof before !== 'string')
-    return { badRequest: '"pool" and "before" must be texts.' }
-  if (!isListOfTexts(status) || !isListOfTexts(jobs))
-    return { badRequest: '"status" and "jobs" must be lists of texts.' }
-  const unknown = status.find(one => !JOB_STATUSES.includes(one as JobStatus))
-  if (unknown !== undefined)
-    return {
-      badRequest: `There is no status ${JSON.stringify(unknown)}; there are ${JOB_STATUSES.join(', ')}.`,
-    }
-  if (jobs.length > JOBS_LISTED_MAX)
-    return { badRequest: `"jobs" has ${jobs.length} ids; ${JOBS_LISTED_MAX} are the limit.` }
-  return { action: 'list', pool, status: status as readonly JobStatus[], jobs, before }
-}
-
-function readCancel({ job }: Record<string, unknown>): CancelRequest | BadRequest {
-  if (typeof job !== 'string' || job === '') return { badRequest: '"job" must be the id of a job.' }
-  return { action: 'cancel', job }
-}
-
-function isListOfTexts(given: unknown): given is readonly string[] {
-  return Array.isArray(given) && given.every(one => typeof one === 'string')
-}
+type JobsRequest = ValueOf<typeof MANAGE_JOBS.request>
+type ListGiven = Extract<JobsRequest, { readonly action: 'list' }>
+export type ListRequest = Required<ListGiven>
+type JobsAnswer = ValueOf<typeof MANAGE_JOBS.answer>
+export type JobsPage = Extract<JobsAnswer, { readonly jobs: unknown }>
+export type ShownJob = JobsPage['jobs'][number]
 
 /** Where pools are listed: `weir inspect` cannot open the folder of a running server. */
 const LISTS = 'the GraphQL query dataPools lists them, weir inspect where no server runs'
@@ -111,13 +28,13 @@ const LISTS = 'the GraphQL query dataPools lists them, weir inspect where no ser
 type Documents = Pick<Memory, 'jobs' | 'pools'>
 
 /** One page of the jobs that a request asks for. */
-export function listJobs(memory: Documents, request: ListRequest): JobsPage | BadRequest {
+export function listJobs(memory: Documents, request: ListGiven): JobsPage | BadRequest {
   const { jobs, pools } = memory
-  const { pool: name, before } = request
+  const { pool: name = '', before = '' } = request
   const poolId = name === '' ? '' : poolIdOf(memory, name)
   if (poolId === undefined) return { badRequest: unknownPool(name, pools.all(), LISTS) }
-  const ids = new Set(request.jobs)
-  const statuses = new Set(request.status)
+  const ids = new Set(request.jobs ?? [])
+  const statuses = new Set(request.status ?? [])
   const matches = (job: Job) =>
     (before === '' || jobs.positionOf(job) < before) &&
     (ids.size === 0 || ids.has(job.id)) &&
@@ -141,6 +58,12 @@ function poolIdOf({ jobs, pools }: Documents, name: string): string | undefined 
   return pool?.id ?? (jobs.of(name).length > 0 ? name : undefined)
 }
 
+function problemOf(request: JobsRequest): string | undefined {
+  if (request.action === 'cancel') return request.job === '' ? '"job" must be the id of a job.' : undefined
+  const count = request.jobs?.length ?? 0
+  return count > JOBS_LISTED_MAX ? `"jobs" has ${count} ids; ${JOBS_LISTED_MAX} are the limit.` : undefined
+}
+
 /** Cancels a job: one that waits has ended, and a running one ends after its current step. */
 async function cancel(catalog: Catalog, id: string, by: string): Promise<ShownJob | BadRequest> {
   const job = await catalog.change(cancelJob(id, by))
@@ -148,10 +71,9 @@ async function cancel(catalog: Catalog, id: string, by: string): Promise<ShownJo
   return 'badRequest' in job ? job : shown(catalog.read, job)
 }
 
-export const JOBS: Managed<JobsRequest, JobsPage | ShownJob> = {
-  path: '/v1/admin/jobs',
-  scope: 'admin',
-  read: readJobs,
+export const JOBS: Managed<JobsRequest, JobsAnswer> = {
+  ...MANAGE_JOBS,
+  read: given => readRequest(MANAGE_JOBS.request, given, problemOf),
   attemptOf: request =>
     request.action === 'list'
       ? undefined

@@ -4,79 +4,31 @@
  * Secrets are in the answer to a creation alone, as those of applications are. GraphQL shows them
  * to callers with the scope `admin`.
  */
+import { MANAGE_SOURCES } from '../api/openapi/admin-requests.ts'
+import { readRequest, type ValueOf } from '../api/openapi/schema.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { createWebhookSource, modifySource } from '../catalog/change/change-source.ts'
-import type { BadRequest, ColumnInput } from '../catalog/documents/catalog-types.ts'
-import type { DataSource, PoolColumn } from '../catalog/documents/model.ts'
+import type { BadRequest } from '../catalog/documents/catalog-types.ts'
+import type { DataSource } from '../catalog/documents/model.ts'
 import { presetNamed } from '../catalog/presets.ts'
 import { RECEIVED_AT } from '../format/schema.ts'
-import { ACCEPTS, type Accept, SIGNATURE_SCHEMES, type SignatureScheme } from '../format/sender.ts'
 import { wallMs } from '../util/clock.ts'
 import { AUDIT_ID_CHARACTERS_MAX, GRAPHQL_BODY_BYTES_MAX, HANDSHAKE_MS } from '../util/limits.ts'
-import { type Managed, strayField } from './manage.ts'
-
-const ACTIONS = ['list', 'show', 'create', 'modify', 'handshake'] as const
-type Action = (typeof ACTIONS)[number]
-
-/** Settings that a creation or a change takes. Absent ones are not given. */
-interface SourceSettings {
-  readonly description?: string
-  readonly accept?: readonly Accept[]
-  readonly scheme?: SignatureScheme
-  readonly secrets?: readonly string[]
-  readonly unsigned?: boolean
-  readonly preset?: string
-  readonly verifyToken?: string
-  readonly eventsPath?: string
-  readonly keepEnvelope?: boolean
-  readonly columns?: readonly ColumnInput[]
-  readonly timestamp?: string
-  readonly uniqueId?: string
-  readonly orderBy?: readonly string[]
-}
+import type { Managed } from './manage.ts'
 
 /** A command sends it as it was read, so reading it again gives the same. */
-export interface SourcesRequest extends SourceSettings {
-  readonly action: Action
-  /** Id or unique name; "" for none. */
-  readonly source: string
-  /** The unique name of a new source, or the new one of a source; "" for none. */
-  readonly name: string
-}
-
-/** A data source as the command prints it. A list has only the fields before `scheme`. */
-export interface ShownSource {
-  readonly id: string
-  readonly uniqueName: string
-  readonly type: string
-  /** Null for sources that are no webhook. */
-  readonly webhookUrl: string | null
-  readonly preset: string | null
-  readonly scheme?: string | null
-  readonly secretCount?: number
-  readonly accept?: readonly Accept[]
-  readonly eventsPath?: string | null
-  readonly keepEnvelope?: boolean
-  readonly columns?: readonly PoolColumn[]
-  /** Names of the key's columns; empty where every event is a record of its own. */
-  readonly key?: readonly string[]
-  /** Of a new source. */
-  readonly secrets?: readonly string[]
-  readonly verifyToken?: string | null
-  /** Until when the sender may hand over its secret, ISO 8601. */
-  readonly handshakeUntil?: string
-}
+export type SourcesRequest = ValueOf<typeof MANAGE_SOURCES.request>
+export type ShownSource = ValueOf<typeof MANAGE_SOURCES.answer>[number]
 
 /** @param webhookUrl the public URL of a webhook */
 export function manageSources(
   webhookUrl: (webhookId: string) => string,
 ): Managed<SourcesRequest, readonly ShownSource[]> {
   return {
-    path: '/v1/admin/sources',
-    scope: 'admin',
+    ...MANAGE_SOURCES,
     bodyBytesMax: GRAPHQL_BODY_BYTES_MAX,
-    read: readSources,
-    attemptOf: ({ action, source, name }) => {
+    read: given => readRequest(MANAGE_SOURCES.request, given, problemOf),
+    attemptOf: ({ action, source = '', name = '' }) => {
       if (action === 'list' || action === 'show') return undefined
       const object = (source === '' ? name : source).slice(0, AUDIT_ID_CHARACTERS_MAX)
       return { mutation: MUTATIONS[action], object: object === '' ? null : object }
@@ -95,7 +47,7 @@ const MUTATIONS = {
 
 async function run(
   catalog: Catalog,
-  { action, source: given, name, ...settings }: SourcesRequest,
+  { action, source: given = '', name = '', ...settings }: SourcesRequest,
   by: string,
   webhookUrl: (webhookId: string) => string,
 ): Promise<readonly ShownSource[] | BadRequest> {
@@ -138,7 +90,7 @@ async function openHandshake(
 }
 
 /** The settings as a creation and a change take them. */
-function changeOf({ scheme, secrets, unsigned, orderBy, ...settings }: SourceSettings) {
+function changeOf({ scheme, secrets, unsigned, orderBy, ...settings }: Partial<SourcesRequest>) {
   const isSigned = scheme !== undefined || secrets !== undefined
   return {
     ...settings,
@@ -170,87 +122,13 @@ function details({ read }: Catalog, { webhook, sender }: DataSource): Partial<Sh
   }
 }
 
-/** True for a value of the form; `what` completes "must be". */
-interface Form {
-  readonly what: string
-  readonly isValid: (value: unknown) => boolean
-}
-
-const TEXT: Form = { what: 'a text', isValid: value => typeof value === 'string' }
-const FLAG: Form = { what: 'true or false', isValid: value => typeof value === 'boolean' }
-const COLUMN: Form = {
-  what: 'columns with "name", "jsonProperty", "type" and "nullable"',
-  isValid: value =>
-    isObject(value) &&
-    problemIn(value, COLUMN_FORMS) === undefined &&
-    ['name', 'jsonProperty', 'type', 'nullable'].every(field => Object.hasOwn(value, field)),
-}
-
-function listOf({ what, isValid }: Form): Form {
-  return { what: `a list of ${what}`, isValid: value => Array.isArray(value) && value.every(isValid) }
-}
-
-function oneOf(values: readonly string[]): Form {
-  return { what: values.join(', '), isValid: value => values.includes(value as string) }
-}
-
-type Forms = Readonly<Record<string, Form>>
-
-const COLUMN_FORMS: Forms = {
-  name: TEXT,
-  jsonProperty: TEXT,
-  type: TEXT,
-  nullable: FLAG,
-  coerce: FLAG,
-}
-
-const FORMS: Forms = {
-  action: oneOf(ACTIONS),
-  source: TEXT,
-  name: TEXT,
-  description: TEXT,
-  accept: listOf(oneOf(ACCEPTS)),
-  scheme: oneOf(SIGNATURE_SCHEMES),
-  secrets: listOf({ ...TEXT, what: 'texts' }),
-  unsigned: FLAG,
-  preset: TEXT,
-  verifyToken: TEXT,
-  eventsPath: TEXT,
-  keepEnvelope: FLAG,
-  columns: listOf(COLUMN),
-  timestamp: TEXT,
-  uniqueId: TEXT,
-  orderBy: listOf({ ...TEXT, what: 'names' }),
-}
-
 /** Of a creation only: a change would ignore them. */
 const CREATE_FIELDS = ['columns', 'timestamp', 'uniqueId', 'orderBy'] as const
 
-function readSources(given: unknown): SourcesRequest | BadRequest {
-  if (!isObject(given)) return { badRequest: 'The body must be one JSON object.' }
-  const { action, source = '', name = '', ...settings } = given as Partial<SourcesRequest> & SourceSettings
-  const stray = strayField(given, Object.keys(FORMS))
-  if (stray !== undefined) return stray
-  const badRequest = problemIn({ ...given, action: action ?? '' }, FORMS)
-  if (badRequest !== undefined) return { badRequest }
-  if (source === '' && action !== 'list' && action !== 'create')
-    return { badRequest: `An id or unique name is needed to ${action} a data source.` }
-  if (source !== '' && (action === 'list' || action === 'create'))
-    return { badRequest: `"source" names no data source to ${action}: leave it out.` }
+function problemOf({ action, source = '', ...settings }: SourcesRequest): string | undefined {
+  const isNamed = action !== 'list' && action !== 'create'
+  if (source === '' && isNamed) return `An id or unique name is needed to ${action} a data source.`
+  if (source !== '' && !isNamed) return `"source" names no data source to ${action}: leave it out.`
   const misplaced = CREATE_FIELDS.find(field => action !== 'create' && field in settings)
-  if (misplaced !== undefined)
-    return { badRequest: `"${misplaced}" is given at the creation: a column is added by a job.` }
-  return { action: action as Action, source, name, ...settings }
-}
-
-/** The first field whose value has another form. Fields without a form are ignored. */
-function problemIn(object: object, forms: Forms): string | undefined {
-  for (const [name, { what, isValid }] of Object.entries(forms))
-    if (Object.hasOwn(object, name) && !isValid((object as Record<string, unknown>)[name]))
-      return `"${name}" must be ${what}.`
-  return undefined
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return misplaced && `"${misplaced}" is given at the creation: a column is added by a job.`
 }

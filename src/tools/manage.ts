@@ -5,17 +5,13 @@
  * manage-sources.ts those of `weir sources`.
  */
 import type { AuditEntry } from '../api/graphql/context.ts'
+import { type AdminRequest, MANAGE_APPLICATIONS, MANAGE_KEYS } from '../api/openapi/admin-requests.ts'
+import { readRequest, type ValueOf } from '../api/openapi/schema.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { createApplication, deleteApplication, rotateSecret } from '../catalog/change/change-application.ts'
 import { rotateSigningKey } from '../catalog/change/change-signing-key.ts'
 import type { BadRequest } from '../catalog/documents/catalog-types.ts'
-import {
-  type Application,
-  PROPELLERS,
-  type Propeller,
-  SCOPES,
-  type Scope,
-} from '../catalog/documents/model.ts'
+import type { Application } from '../catalog/documents/model.ts'
 import { Unavailable } from '../util/errors.ts'
 import { AUDIT_ID_CHARACTERS_MAX } from '../util/limits.ts'
 
@@ -25,9 +21,8 @@ import { AUDIT_ID_CHARACTERS_MAX } from '../util/limits.ts'
 type Attempt = Pick<AuditEntry, 'mutation' | 'object'>
 
 /** The requests of one command. */
-export interface Managed<Request extends object, Answer extends object> {
-  readonly path: string
-  readonly scope: Scope
+export interface Managed<Request extends object, Answer extends object>
+  extends AdminRequest<Request, Answer> {
   /** Bytes of a request's body; absent for ROUTE_BODY_BYTES_MAX. */
   readonly bodyBytesMax?: number
   /** Reads a request of unknown form: flags of a command, or a body. */
@@ -64,66 +59,8 @@ export async function manage<Request extends object, Answer extends object>(
   }
 }
 
-const APPLICATION_ACTIONS = ['list', 'create', 'rotate', 'delete'] as const
-type ApplicationAction = (typeof APPLICATION_ACTIONS)[number]
-
-export interface ApplicationsRequest {
-  readonly action: ApplicationAction
-  /** Id or unique name; the unique name of a new one. "" for none. */
-  readonly application: string
-  readonly description: string
-  /** An empty list stands for all. */
-  readonly scopes: readonly Scope[]
-  /** Undefined for the default propeller. */
-  readonly propeller: Propeller | undefined
-}
-
-/** An application as the command prints it. Its secret is shown where it is new. */
-export interface ShownApplication {
-  readonly id: string
-  readonly uniqueName: string
-  readonly description: string
-  readonly scopes: readonly Scope[]
-  readonly propeller: Propeller
-  readonly createdAt: string
-  readonly secret?: string
-}
-
-/**
- * A misspelled "scopes" would make an application with all of them, so other fields are refused.
- */
-const APPLICATIONS_FIELDS = ['action', 'application', 'description', 'scopes', 'propeller']
-
-function readApplications(given: unknown): ApplicationsRequest | BadRequest {
-  const read = (typeof given === 'object' ? given : null) as Record<string, unknown> | null
-  const action = APPLICATION_ACTIONS.find(one => one === read?.['action'])
-  if (read === null || action === undefined)
-    return { badRequest: `"action" must be ${APPLICATION_ACTIONS.join(', ')}.` }
-  const stray = strayField(read, APPLICATIONS_FIELDS)
-  if (stray !== undefined) return stray
-  const { application = '', description = '', scopes = [], propeller } = read
-  if (typeof application !== 'string' || typeof description !== 'string')
-    return { badRequest: '"application" and "description" must be texts.' }
-  if (application === '' && (action === 'rotate' || action === 'delete'))
-    return { badRequest: `An id or unique name is needed to ${action} an application.` }
-  if (!Array.isArray(scopes)) return { badRequest: '"scopes" must be a list.' }
-  const unknown = scopes.find(scope => !SCOPES.includes(scope as Scope))
-  if (unknown !== undefined)
-    return { badRequest: `There is no scope ${JSON.stringify(unknown)}; there are ${SCOPES.join(', ')}.` }
-  const size = PROPELLERS.find(one => one === propeller)
-  if (propeller !== undefined && propeller !== null && size === undefined)
-    return {
-      badRequest: `There is no propeller ${JSON.stringify(propeller)}; there are ${PROPELLERS.join(', ')}.`,
-    }
-  return { action, application, description, scopes: scopes as Scope[], propeller: size }
-}
-
-/** Refuses a request with a field that is not in the list. */
-export function strayField(request: object, fields: readonly string[]): BadRequest | undefined {
-  const stray = Object.keys(request).find(name => !fields.includes(name))
-  if (stray === undefined) return undefined
-  return { badRequest: `There is no ${JSON.stringify(stray)}; there are ${fields.join(', ')}.` }
-}
+type ApplicationsRequest = ValueOf<typeof MANAGE_APPLICATIONS.request>
+export type ShownApplication = ValueOf<typeof MANAGE_APPLICATIONS.answer>[number]
 
 /** The API has no mutation for a new secret. */
 const MUTATIONS = {
@@ -133,10 +70,14 @@ const MUTATIONS = {
 } as const
 
 export const APPLICATIONS: Managed<ApplicationsRequest, readonly ShownApplication[]> = {
-  path: '/v1/admin/applications',
-  scope: 'application:admin',
-  read: readApplications,
-  attemptOf: ({ action, application }) => {
+  ...MANAGE_APPLICATIONS,
+  read: given =>
+    readRequest(MANAGE_APPLICATIONS.request, given, ({ action, application = '' }) =>
+      application === '' && (action === 'rotate' || action === 'delete')
+        ? `An id or unique name is needed to ${action} an application.`
+        : undefined,
+    ),
+  attemptOf: ({ action, application = '' }) => {
     if (action === 'list') return undefined
     const object = application === '' ? null : application.slice(0, AUDIT_ID_CHARACTERS_MAX)
     return { mutation: MUTATIONS[action], object }
@@ -150,7 +91,7 @@ async function manageApplications(
   request: ApplicationsRequest,
   by: string,
 ): Promise<readonly ShownApplication[] | BadRequest> {
-  const { action, application: name, description, scopes, propeller } = request
+  const { action, application: name = '', description, scopes, propeller } = request
   if (action === 'list') return catalog.read.applications.all().map(one => shown(one))
   if (action === 'create') {
     const input = { uniqueName: name, description, scopes, propeller }
@@ -170,35 +111,13 @@ async function manageApplications(
   return typeof deleted === 'string' ? [shown(found)] : deleted
 }
 
-/** A new signing key, as the command prints it. */
-export interface ShownKey {
-  readonly kid: string
-  readonly createdAt: string
-  /** Keys whose tokens are refused from now on. */
-  readonly ended: number
-}
+type KeysRequest = ValueOf<typeof MANAGE_KEYS.request>
 
-const KEYS_FIELDS = ['action', 'endTokens']
-
-interface KeysRequest {
-  readonly action: 'rotate'
-  readonly endTokens: boolean
-}
-
-function readKeys(given: unknown): KeysRequest | BadRequest {
-  const read = (typeof given === 'object' ? given : null) as Record<string, unknown> | null
-  const { action, endTokens = false } = read ?? {}
-  if (action !== 'rotate' || typeof endTokens !== 'boolean')
-    return { badRequest: 'The body must be {"action": "rotate"}, with "endTokens": true or false.' }
-  return strayField(read ?? {}, KEYS_FIELDS) ?? { action, endTokens }
-}
-
-export const KEYS: Managed<KeysRequest, ShownKey> = {
-  path: '/v1/admin/keys',
-  scope: 'admin',
-  read: readKeys,
+export const KEYS: Managed<KeysRequest, ValueOf<typeof MANAGE_KEYS.answer>> = {
+  ...MANAGE_KEYS,
+  read: given => readRequest(MANAGE_KEYS.request, given),
   attemptOf: () => ({ mutation: 'rotateSigningKey', object: null }),
-  run: (catalog, { endTokens }) => catalog.change(rotateSigningKey(endTokens)),
+  run: (catalog, { endTokens = false }) => catalog.change(rotateSigningKey(endTokens)),
   idOf: ({ kid }) => kid,
 }
 

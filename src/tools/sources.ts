@@ -2,6 +2,7 @@
  * `weir sources`: webhooks and their senders. With --url it asks a running server; without it it
  * reads or changes a stopped folder. `presets` and `infer` need neither.
  */
+import { flagsOf, SOURCE_SETTINGS } from '../api/openapi/admin-requests.ts'
 import { PRESET_NAMES, PRESETS, presetNamed, presetSteps } from '../catalog/presets.ts'
 import { CLEAN, type CommandInput } from '../database/command.ts'
 import type { Config } from '../database/config.ts'
@@ -16,43 +17,14 @@ import { manageSources, type ShownSource, type SourcesRequest } from './manage-s
 import { readJsonFile, readSmallFile } from './small-files.ts'
 import { pairLines, tableLines } from './text-tables.ts'
 
-/** What each action takes besides --url, --json and a source. */
-const FLAGS: Readonly<Record<string, readonly string[]>> = {
-  list: [],
-  show: [],
-  create: [
-    'preset',
-    'name',
-    'secret',
-    'secret-file',
-    'scheme',
-    'unsigned',
-    'verify-token',
-    'accept',
-    'events-path',
-    'keep-envelope',
-    'columns',
-    'timestamp',
-    'unique-id',
-  ],
-  modify: ['preset', 'name', 'secret', 'secret-file', 'scheme', 'unsigned', 'verify-token', 'accept'],
-  handshake: [],
-  presets: [],
-  infer: [],
-}
+const ACTIONS = ['list', 'show', 'create', 'modify', 'handshake', 'presets', 'infer']
 
 /** Runs `weir sources`. */
 export async function sources(input: CommandInput): Promise<number> {
   const { positionals, flags } = input
   const [action = '', name = ''] = positionals
-  const own = Object.hasOwn(FLAGS, action) ? FLAGS[action] : undefined
-  if (own === undefined)
-    throw new CannotRun(`weir sources takes ${Object.keys(FLAGS).join(', ')}, not "${action}"`)
-  const isLocal = action === 'presets' || action === 'infer'
-  const unused = [...flags.keys()].find(
-    flag => flag !== 'json' && !own.includes(flag) && (flag !== 'url' || isLocal),
-  )
-  if (unused !== undefined) throw new CannotRun(`weir sources ${action} takes no --${unused}`)
+  if (!ACTIONS.includes(action))
+    throw new CannotRun(`weir sources takes ${ACTIONS.join(', ')}, not "${action}"`)
   if (action === 'presets') return showPresets(name, flags.has('json'))
   if (action === 'infer') return await infer(name, flags.has('json'))
   // The server that takes the handshake must hear of it.
@@ -71,28 +43,24 @@ function webhookUrlOf({ publicUrl, host, port }: Config): (webhookId: string) =>
   return webhookId => `${publicUrl === '' ? localUrl(host, port) : publicUrl}/v1/${webhookId}`
 }
 
+/** What a flag gives, by the name of its value. Others give their text. */
+const VALUES: Readonly<Record<string, (text: string) => unknown>> = {
+  '': () => true,
+  NAME: constantOf,
+  'a,b': namesIn,
+}
+
 /** The request as the flags say it, still to be read. */
 async function requestOf(action: string, source: string, flags: ReadonlyMap<string, string>) {
-  const text = (flag: string, field: string) => (flags.has(flag) ? { [field]: flags.get(flag) } : {})
-  const accept = flags.get('accept')
-  const preset = flags.get('preset')
+  const settings = Object.entries(SOURCE_SETTINGS).flatMap(([field, schema]) =>
+    flagsOf(schema).flatMap(({ flag, value }) => {
+      const text = flags.get(flag)
+      return text === undefined || value === 'file' ? [] : [[field, VALUES[value]?.(text) ?? text] as const]
+    }),
+  )
+  const columns = await columnsOf(flags.get('columns'))
   const secrets = await secretsOf(flags)
-  return {
-    action,
-    source,
-    ...text('name', 'name'),
-    ...(await columnsOf(flags.get('columns'))),
-    ...text('timestamp', 'timestamp'),
-    ...text('unique-id', 'uniqueId'),
-    ...text('events-path', 'eventsPath'),
-    ...text('verify-token', 'verifyToken'),
-    ...(accept === undefined ? {} : { accept: namesIn(accept) }),
-    ...(preset === undefined ? {} : { preset: constantOf(preset) }),
-    ...(flags.has('scheme') ? { scheme: constantOf(flags.get('scheme') ?? '') } : {}),
-    ...(secrets === undefined ? {} : { secrets }),
-    ...(flags.has('keep-envelope') ? { keepEnvelope: true } : {}),
-    ...(flags.has('unsigned') ? { unsigned: true } : {}),
-  }
+  return { action, source, ...columns, ...Object.fromEntries(settings), ...(secrets && { secrets }) }
 }
 
 /** As the API spells constants: MICROSOFT_GRAPH for microsoft-graph. */

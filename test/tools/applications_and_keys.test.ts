@@ -168,7 +168,7 @@ describe('on a running server', () => {
       ['{"action":"create","scopes":["root"]}', /no scope "root"/],
       ['{"action":"create","scopes":"admin"}', /must be a list/],
       ['{"action":"create","propeller":"P9"}', /no propeller "P9"/],
-      ['{"action":"create","application":7}', /must be texts/],
+      ['{"action":"create","application":7}', /must be a text/],
       ['{"action":"create","application":"all","scope":["metric:query"]}', /no "scope"/],
       ['{"action":"delete"}', /id or unique name is needed/],
       ['{"action":"rotate","application":"nobody"}', /no application "nobody"/],

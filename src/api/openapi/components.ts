@@ -1,10 +1,9 @@
 /** The parts that the operations of the OpenAPI document share. */
-import { JOB_KINDS, JOB_STATUSES, PROPELLERS, SCOPES } from '../../catalog/documents/model.ts'
-import { COLUMN_TYPES } from '../../format/schema.ts'
-import { ACCEPTS } from '../../format/sender.ts'
+import { JOB_STATUSES, SCOPES } from '../../catalog/documents/model.ts'
 import { ENCODINGS, IMPORT_FORMATS } from '../../parse/import/import-types.ts'
 import { FILTER_OPERATORS } from '../../query/plan/where.ts'
 import { EVENTS_MAX } from '../../util/limits.ts'
+import { ADMIN_SCHEMAS } from './admin-requests.ts'
 import {
   anyObject,
   count,
@@ -94,13 +93,6 @@ const REPORT = {
   unfilledColumns: list(text),
 }
 
-const COLUMN = {
-  name: text,
-  jsonProperty: text,
-  type: oneOf(COLUMN_TYPES),
-  nullable: flag,
-}
-
 const SUMMARY = {
   sequence: count,
   pools: count,
@@ -166,48 +158,7 @@ const SCHEMAS: Readonly<Record<string, Json>> = {
     },
     { mapping: text },
   ),
-  Application: object(
-    {
-      id: text,
-      uniqueName: text,
-      description: text,
-      scopes: list(oneOf(SCOPES)),
-      propeller: oneOf(PROPELLERS),
-      createdAt: time,
-    },
-    { secret: { ...text, description: 'Where it is new.' } },
-  ),
-  Job: object({
-    id: text,
-    kind: oneOf(Object.keys(JOB_KINDS)),
-    poolId: text,
-    pool: orNull(text),
-    status: oneOf(JOB_STATUSES),
-    progress: { type: 'number', minimum: 0, maximum: 1 },
-    isCancelled: flag,
-    error: orNull(text),
-    createdAt: time,
-    createdBy: text,
-    startedAt: orNull(time),
-    endedAt: orNull(time),
-  }),
-  JobsPage: object({ jobs: list(schema('Job')), before: orNull(text) }),
-  ColumnInput: object(COLUMN, { coerce: flag }),
-  Source: object(
-    { id: text, uniqueName: text, type: text, webhookUrl: orNull(text), preset: orNull(text) },
-    {
-      scheme: orNull(text),
-      secretCount: count,
-      accept: list(oneOf(ACCEPTS)),
-      eventsPath: orNull(text),
-      keepEnvelope: flag,
-      columns: list({ ...object(COLUMN), additionalProperties: true }),
-      key: texts,
-      secrets: texts,
-      verifyToken: orNull(text),
-      handshakeUntil: time,
-    },
-  ),
+  ...ADMIN_SCHEMAS,
   BackupLine: {
     description: 'Progress; the last line says whether there is a backup.',
     anyOf: [

@@ -1,21 +1,7 @@
 /** The paths of access, administration and probes in the OpenAPI document. */
-import { JOB_STATUSES, PROPELLERS, SCOPES } from '../../catalog/documents/model.ts'
-import { ACCEPTS, SIGNATURE_SCHEMES } from '../../format/sender.ts'
+import { ADMIN_REQUESTS, type AdminRequest } from './admin-requests.ts'
 import { answer, emptyAnswer, json, needs, operation, preflight, type Refused } from './operation.ts'
-import {
-  anyObject,
-  count,
-  flag,
-  type Json,
-  list,
-  object,
-  oneOf,
-  orNull,
-  ref,
-  schema,
-  text,
-  texts,
-} from './schema.ts'
+import { anyObject, count, type Json, list, object, orNull, ref, schema, text } from './schema.ts'
 
 const OF_BODIES: readonly Refused[] = [408, 413, 500, 503]
 
@@ -133,115 +119,38 @@ const SESSIONS: Json = {
 }
 
 const ofAdmin = (
-  id: string,
-  summary: string,
-  scope: 'admin' | 'application:admin',
-  body: Json,
+  { id, summary, scope, request }: Omit<AdminRequest<unknown, unknown>, 'path' | 'answer'>,
   ok: Json,
   refused: readonly Refused[] = [],
 ) =>
   operation(id, 'admin', summary, {
-    body: json(body),
+    body: json(request),
     needsBody: true,
     security: needs(scope),
     answers: { 200: answer('Done.', ok) },
     refused: [400, 401, 403, 429, ...refused, ...OF_BODIES],
   })
 
-const ACTION_ON_APPLICATIONS = object(
-  { action: oneOf(['list', 'create', 'rotate', 'delete']) },
-  {
-    application: { ...text, description: 'Id or unique name; the unique name of a new one.' },
-    description: text,
-    scopes: list(oneOf(SCOPES)),
-    propeller: orNull(oneOf(PROPELLERS)),
+const BACK_UP = {
+  id: 'backUp',
+  summary: 'A consistent copy of the running server, in a new folder or in a bucket',
+  scope: 'admin',
+  request: {
+    anyOf: [
+      object({ folder: { ...text, description: 'The absolute path of a new folder on the server.' } }),
+      object(
+        { bucket: { ...text, description: '`s3://bucket/prefix`; credentials by its environment.' } },
+        { keep: { ...count, minimum: 1, description: 'Backups that stay.' } },
+      ),
+    ],
   },
-)
-const ACTION_ON_JOBS: Json = {
-  anyOf: [
-    object(
-      { action: { const: 'list' } },
-      { pool: text, status: list(oneOf(JOB_STATUSES)), jobs: texts, before: text },
-    ),
-    object({ action: { const: 'cancel' }, job: text }),
-  ],
-}
-const ACTION_ON_SOURCES = object(
-  { action: oneOf(['list', 'show', 'create', 'modify', 'handshake']) },
-  {
-    source: { ...text, description: 'Id or unique name.' },
-    name: text,
-    description: text,
-    accept: list(oneOf(ACCEPTS)),
-    scheme: oneOf(SIGNATURE_SCHEMES),
-    secrets: texts,
-    unsigned: flag,
-    preset: text,
-    verifyToken: text,
-    eventsPath: text,
-    keepEnvelope: flag,
-    columns: list(schema('ColumnInput')),
-    timestamp: text,
-    uniqueId: text,
-    orderBy: texts,
-  },
-)
+} as const
 
 const ADMIN: Json = {
-  '/v1/admin/backup': {
-    post: ofAdmin(
-      'backUp',
-      'A consistent copy of the running server, in a new folder or in a bucket',
-      'admin',
-      {
-        anyOf: [
-          object({ folder: { ...text, description: 'The absolute path of a new folder on the server.' } }),
-          object(
-            { bucket: { ...text, description: '`s3://bucket/prefix`; credentials by its environment.' } },
-            { keep: { ...count, minimum: 1, description: 'Backups that stay.' } },
-          ),
-        ],
-      },
-      { 'application/x-ndjson': schema('BackupLine') },
-      [409],
-    ),
-  },
-  '/v1/admin/applications': {
-    post: ofAdmin(
-      'manageApplications',
-      'List, create and delete applications; give one a new secret',
-      'application:admin',
-      ACTION_ON_APPLICATIONS,
-      json(list(schema('Application'))),
-    ),
-  },
-  '/v1/admin/keys': {
-    post: ofAdmin(
-      'manageKeys',
-      'A new key by which tokens are signed',
-      'admin',
-      object({ action: { const: 'rotate' } }, { endTokens: flag }),
-      json(object({ kid: text, createdAt: text, ended: { type: 'integer' } })),
-    ),
-  },
-  '/v1/admin/jobs': {
-    post: ofAdmin(
-      'manageJobs',
-      'List jobs in pages of 400, cancel one',
-      'admin',
-      ACTION_ON_JOBS,
-      json({ anyOf: [schema('JobsPage'), schema('Job')] }),
-    ),
-  },
-  '/v1/admin/sources': {
-    post: ofAdmin(
-      'manageSources',
-      'List, show, create and change webhooks and their senders',
-      'admin',
-      ACTION_ON_SOURCES,
-      json(list(schema('Source'))),
-    ),
-  },
+  '/v1/admin/backup': { post: ofAdmin(BACK_UP, { 'application/x-ndjson': schema('BackupLine') }, [409]) },
+  ...Object.fromEntries(
+    ADMIN_REQUESTS.map(request => [request.path, { post: ofAdmin(request, json(request.answer)) }]),
+  ),
 }
 
 const PROBES: Json = {
