@@ -101,6 +101,9 @@ export interface SenderSettings {
   readonly verifyToken: string | null
 }
 
+/** Those of a source without any. */
+export const NO_SENDER: SenderSettings = { accept: [], signature: null, preset: null, verifyToken: null }
+
 /** The parts of a request's head that a parse worker needs of a signed request. */
 export interface SignedHead {
   /** In upper case, as on the request line. */

@@ -12,6 +12,7 @@ import type { BadRequest } from '../catalog/documents/catalog-types.ts'
 import type { DataSource } from '../catalog/documents/model.ts'
 import { presetNamed } from '../catalog/presets.ts'
 import { RECEIVED_AT } from '../format/schema.ts'
+import { NO_SENDER } from '../format/sender.ts'
 import { wallMs } from '../util/clock.ts'
 import { AUDIT_ID_CHARACTERS_MAX, GRAPHQL_BODY_BYTES_MAX, HANDSHAKE_MS } from '../util/limits.ts'
 import type { Managed } from './manage.ts'
@@ -111,10 +112,11 @@ function shownInList(
 function details({ read }: Catalog, { webhook, sender }: DataSource): Partial<ShownSource> {
   const pool = read.pools.get(webhook?.poolId ?? '')
   const schema = pool && read.currentSchema(pool)
+  const { signature, preset: _, verifyToken: _secret, ...settings } = { ...NO_SENDER, ...sender }
   return {
-    scheme: sender?.signature?.scheme ?? null,
-    secretCount: sender?.signature?.secrets.length ?? 0,
-    accept: sender?.accept ?? [],
+    scheme: signature?.scheme ?? null,
+    secretCount: signature?.secrets.length ?? 0,
+    ...settings,
     eventsPath: pool?.eventsPath ?? null,
     keepEnvelope: pool?.keepEnvelope === true,
     columns: pool?.columns ?? [],

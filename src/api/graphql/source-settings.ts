@@ -1,6 +1,6 @@
 /** The connection settings of a data source, and table settings, as the API shows them. */
 import type { DataSource, Pool, SourceTable, TableSettings } from '../../catalog/documents/model.ts'
-import type { SignatureSettings } from '../../format/sender.ts'
+import { NO_SENDER, type SignatureSettings } from '../../format/sender.ts'
 import { must } from '../../util/assert.ts'
 import type { GraphqlDeps } from './context.ts'
 import type { Enums } from './schema-types.ts'
@@ -66,6 +66,7 @@ function webhookSettings(
 ) {
   const { webhookId, poolId, timestamp, uniqueIdColumn, tenant, tableSettings } = must(webhook, 'a webhook')
   const pool: Pool | undefined = catalog.read.pools.get(poolId)
+  const { signature, ...settings } = { ...NO_SENDER, ...sender }
   return {
     __typename: 'WebhookConnectionSettings' as const,
     accessControlEnabled: pool?.accessControlEnabled ?? null,
@@ -77,10 +78,8 @@ function webhookSettings(
     timestamp,
     uniqueId: uniqueIdColumn,
     webhookUrl: webhookUrl(webhookId),
-    accept: sender?.accept ?? [],
-    signature: sender?.signature ? shownSignature(sender.signature) : null,
-    preset: sender?.preset ?? null,
-    verifyToken: sender?.verifyToken ?? null,
+    ...settings,
+    signature: signature && shownSignature(signature),
     eventsPath: pool?.eventsPath ?? null,
     keepEnvelope: pool?.keepEnvelope === true,
     rejectedEvents: rejectedEvents ?? 'KEEP',

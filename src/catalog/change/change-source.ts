@@ -2,7 +2,7 @@
  * Changes of data sources. A webhook source and its pool are made in one change and share a unique
  * name, because clients find the pool by the name of the source.
  */
-import { type SenderSettings, SIGNATURE_SECRETS_MAX } from '../../format/sender.ts'
+import { NO_SENDER, type SenderSettings, SIGNATURE_SECRETS_MAX } from '../../format/sender.ts'
 import { newId } from '../../util/ids.ts'
 import {
   CONNECTION_SETTINGS_CHARACTERS_MAX,
@@ -193,14 +193,20 @@ function changeOf(source: DataSource, input: SourceChange, nowMs: number): Parti
   }
 }
 
+const SENDER_FIELDS: readonly (keyof SenderGiven)[] = [
+  ...(Object.keys(NO_SENDER) as (keyof SenderSettings)[]),
+  'signatureEnabled',
+]
+
 /**
  * The field `sender` of a changed webhook. It stays absent where the change gives nothing of it.
  */
 function senderChange(
   source: DataSource,
   pool: Pool | undefined,
-  { accept, signature, signatureEnabled, preset, verifyToken, eventsPath, keepEnvelope }: SourceChange,
+  given: SourceChange,
 ): Pick<DataSource, 'sender'> | BadRequest {
+  const { eventsPath, keepEnvelope } = given
   const present = pool?.eventsPath ?? ''
   if ((eventsPath ?? present) !== present)
     return {
@@ -211,8 +217,7 @@ function senderChange(
     return {
       badRequest: `The keepEnvelope of a webhook stays ${keeps}, because it belongs to the schema by which events are read: create another webhook with the other one.`,
     }
-  const given = { accept, signature, signatureEnabled, preset, verifyToken }
-  if (Object.values(given).every(value => value === null || value === undefined)) return {}
+  if (SENDER_FIELDS.every(name => given[name] === null || given[name] === undefined)) return {}
   const sender = changedSender(source.sender ?? null, given)
   if (sender !== null && 'badRequest' in sender) return sender
   return sender === null && source.sender === undefined ? {} : { sender }

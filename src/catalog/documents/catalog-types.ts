@@ -4,7 +4,7 @@
  * The thread stores documents by key and knows nothing of their meaning. It answers a change after
  * LMDB has synced it.
  */
-import type { Accept, GenericHmac, SignatureScheme } from '../../format/sender.ts'
+import type { GenericHmac, SenderSettings, SignatureScheme } from '../../format/sender.ts'
 import type { BasicAuth, DataSource, Pool } from './model.ts'
 
 /** A document and its key. The value is plain JSON. */
@@ -64,13 +64,10 @@ export interface SignatureGiven extends Given<GenericHmac> {
 type Given<T> = { readonly [K in keyof T]?: T[K] | null | undefined }
 
 /** Settings of a webhook for foreign senders. Absent and null mean not given. */
-export interface SenderGiven {
-  readonly accept?: readonly Accept[] | null | undefined
+export interface SenderGiven extends Given<Omit<SenderSettings, 'signature'>> {
   readonly signature?: SignatureGiven | null | undefined
   /** False: the webhook takes unsigned requests, whatever its preset says. */
   readonly signatureEnabled?: boolean | null | undefined
-  readonly preset?: string | null | undefined
-  readonly verifyToken?: string | null | undefined
   /** KEEP, the default, or COUNT. */
   readonly rejectedEvents?: 'KEEP' | 'COUNT' | null | undefined
 }

@@ -122,19 +122,13 @@ async function createMended(
   const { connectionSettings: settings, dataPools } = await loadSourceOf(poolId)
   if (settings.__typename !== 'WebhookConnectionSettings' || settings.tableSettings?.engine != null)
     throw new Error('This source has settings that cannot be copied here: create the new one with the API.')
-  const { timestamp, uniqueId, basicAuth, accept, signature, preset, verifyToken } = settings
-  const { eventsPath, keepEnvelope, rejectedEvents, accessControlEnabled, tableSettings } = settings
-  const places = { eventsPath, keepEnvelope }
-  const given = { timestamp, uniqueId, basicAuth, signature, preset, verifyToken, ...places, tableSettings }
+  const { __typename, webhookUrl, columns, ...given } = settings
   const id = await createSource({
     uniqueName,
     connectionSettings: {
-      columns: (settings.columns ?? []).map(one => (one.name === column ? MENDS[mend](one) : one)),
+      columns: (columns ?? []).map(one => (one.name === column ? MENDS[mend](one) : one)),
       ...Object.fromEntries(Object.entries(given).filter(([, value]) => value != null)),
-      accept,
-      rejectedEvents,
-      accessControlEnabled: accessControlEnabled ?? false,
-      ...(preset && !signature ? { signatureEnabled: false } : {}),
+      ...(given.preset && !given.signature ? { signatureEnabled: false } : {}),
     },
   })
   const days = dataPools.nodes[0]?.dataRetentionInDays ?? 0
