@@ -3,7 +3,8 @@
  *
  *   1  packages     npm install by the lock file, when node_modules does not match it
  *   2  native       dist/native/weir.node, with the system's C++ compiler
- *   3  TypeScript   the types of the GraphQL schema (setup/graphql-types.mjs), then tsc to dist/
+ *   3  TypeScript   the types of the GraphQL schema (setup/graphql-types.mjs), tsc to dist/, and a
+ *                   bundle of the server (setup/bundle.mjs)
  *   4  console      dist/console, the pages at /, by vite
  *
  * Without a C++ compiler Weir runs its js kernel. Set-up is plain JavaScript without imports from

@@ -3,6 +3,7 @@
  *
  *   store opened (local-store.ts or cluster-store.ts) → HTTP → ready
  */
+
 import { fileURLToPath } from 'node:url'
 import type { Api, Health } from '../api/api-types.ts'
 import { createApi } from '../api/create-api.ts'
@@ -20,6 +21,7 @@ import { replayRunner } from '../jobs/replay-rejected.ts'
 import { Jobs } from '../jobs/run-jobs.ts'
 import { ExportClient } from '../query/arrow/export-client.ts'
 import { localUrl } from '../util/addresses.ts'
+import { DIST } from '../util/build-files.ts'
 import { Unavailable } from '../util/errors.ts'
 import { BODY_BYTES_MAX, QUERY_NICE } from '../util/limits.ts'
 import { checkInstalled } from '../util/load-package.ts'
@@ -36,7 +38,7 @@ import type { Running, ServerStart } from './start.ts'
 import type { Store, StoreListener } from './store.ts'
 
 /** Where set-up builds the console (src/setup/console.mjs). */
-const CONSOLE_FOLDER = fileURLToPath(new URL('../../console/', import.meta.url))
+const CONSOLE_FOLDER = fileURLToPath(new URL('console/', DIST))
 
 /** Everything that runs. */
 export interface Server {

@@ -5,10 +5,12 @@
  * and one is ready, so that the thread never waits for the main thread. Further requests gather in
  * their slabs and make larger tasks.
  */
+
 import { availableParallelism } from 'node:os'
 import type * as PiscinaPackage from 'piscina'
 import type { Piscina } from 'piscina'
 import { assert } from '../util/assert.ts'
+import { workerFile } from '../util/build-files.ts'
 import { loadPackage } from '../util/load-package.ts'
 import type { KernelChoice } from '../util/native.ts'
 import type { BatchBuffers } from './batch-buffers.ts'
@@ -47,7 +49,7 @@ export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers, o
   const workerData: ParseWorkersData = { kernel, options, started }
   const { Piscina } = loadPackage('piscina') as typeof PiscinaPackage
   const pool: Piscina<ParseTask, ParseResult> = new Piscina({
-    filename: new URL('../../workers/parse.js', import.meta.url).href,
+    filename: workerFile('parse').href,
     minThreads: 1,
     maxThreads: threads,
     idleTimeout: Number.POSITIVE_INFINITY,

@@ -12,7 +12,16 @@ import { fail, root, run, tellStep } from './kit.mjs'
 /** @typedef {'server' | 'build' | 'all'} Packages */
 
 /** The dev packages that compile the server and build the console. */
-const BUILDERS = ['typescript', '@types/node', '@types/cli-progress', 'vite', 'preact', 'preact-iso', 'uplot']
+const BUILDERS = [
+  'typescript',
+  '@types/node',
+  '@types/cli-progress',
+  'rolldown',
+  'vite',
+  'preact',
+  'preact-iso',
+  'uplot',
+]
 
 /** The first ABI whose Node runs Weir, of Node 20. */
 const ABI_MIN = 115

@@ -1,7 +1,7 @@
 /**
- * Set-up's TypeScript step: the types of the GraphQL schema, then tsc to dist/. A start compiles
- * the server alone, because tests, benches and examples import dev packages. Both kinds share one
- * .tsbuildinfo, so neither does the work of the other again.
+ * Set-up's TypeScript step: the types of the GraphQL schema, tsc to dist/, then the bundle. A start
+ * compiles the server alone, because tests, benches and examples import dev packages. Both kinds
+ * share one .tsbuildinfo, so neither does the work of the other again.
  */
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -26,7 +26,7 @@ const KINDS = {
 
 /** @param {'server' | 'all'} kind */
 export function isCompiled(kind) {
-  return existsSync(join(dist, 'src')) && isDone(`typescript-${kind}`, KINDS[kind].inputs)
+  return existsSync(join(dist, 'bundle')) && isDone(`typescript-${kind}`, KINDS[kind].inputs)
 }
 
 /** @param {'server' | 'all'} kind */
@@ -38,6 +38,7 @@ export async function compile(kind) {
   await runScript('src/setup/graphql-types.mjs')
   await runScript('node_modules/typescript/bin/tsc', '-p', KINDS[kind].project)
   for (const folder of [...SERVER, ...OTHERS]) removeLeftFiles(folder)
+  await runScript('src/setup/bundle.mjs')
   done('typescript-server', KINDS.server.inputs)
   if (kind === 'all') done('typescript-all', KINDS.all.inputs)
 }

@@ -3,8 +3,10 @@
  * pages: a damaged file may crash its reader or hold it for ever. The entry point of the process is
  * workers/try-lmdb.ts.
  */
+
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
+import { workerFile } from '../util/build-files.ts'
 import { fromWire, type WireError } from '../util/errors.ts'
 import type { KernelChoice } from '../util/native.ts'
 
@@ -28,7 +30,7 @@ export type LmdbAnswer =
 
 /** Reads an LMDB folder in a process of its own. Resolves with its keys by pool. */
 export async function tryLmdb(question: LmdbQuestion): Promise<ReadonlyMap<number, number>> {
-  const child = fork(new URL('../../workers/try-lmdb.js', import.meta.url), [JSON.stringify(question)], {
+  const child = fork(workerFile('try-lmdb'), [JSON.stringify(question)], {
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
   })
   let answer: LmdbAnswer | undefined

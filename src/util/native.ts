@@ -6,6 +6,7 @@
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
+import { DIST } from './build-files.ts'
 import { CannotRun } from './errors.ts'
 import { loadReason } from './load-package.ts'
 import { IS_CLONE } from './version.ts'
@@ -13,7 +14,7 @@ import { IS_CLONE } from './version.ts'
 /** Which routines run: those of the native module, or the TypeScript ones alone. */
 export type KernelChoice = 'native' | 'js'
 
-const FILE = fileURLToPath(new URL('../../native/weir.node', import.meta.url))
+const FILE = fileURLToPath(new URL('native/weir.node', DIST))
 
 /** The module, or why there is none. */
 let loaded: { readonly module?: object; readonly why?: string } | undefined

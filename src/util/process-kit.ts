@@ -10,8 +10,10 @@
  *
  * Values are copied in V8's format, both ways. Buffers do not change hands: a move list is ignored.
  */
+
 import { fork } from 'node:child_process'
 import { existsSync } from 'node:fs'
+import { workerFile } from './build-files.ts'
 import { type AnswerMessage, Callee, type CalleeOptions, type Carrier, type Reports } from './callee.ts'
 import { faultSpec } from './fault-injection.ts'
 import { type LogSettings, logSettings } from './say.ts'
@@ -86,7 +88,7 @@ const GIVE_BACK = { DUCKDB_JE_MALLOC_CONF: 'retain:false' }
 function carry(options: ProcessOptions, reports: Reports): Carrier {
   const { name, nice, crashAt, data, file } = options
   const start: ProcessStart = { name, nice, crashAt, faults: faultSpec(), log: logSettings(), data }
-  const child = fork(file ?? new URL(`../../workers/${name}.js`, import.meta.url), [JSON.stringify(start)], {
+  const child = fork(file ?? workerFile(name), [JSON.stringify(start)], {
     serialization: 'advanced',
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     env: { ...Object.fromEntries(ENVIRONMENT.map(key => [key, process.env[key]])), ...GIVE_BACK },

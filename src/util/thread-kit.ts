@@ -13,7 +13,9 @@
  * callee.ts has the rules K-1 to K-5 of calls, crashes and stops. process-kit.ts does the same for
  * a process. The parse pool is Piscina's.
  */
+
 import { Worker } from 'node:worker_threads'
+import { workerFile } from './build-files.ts'
 import { type AnswerMessage, Callee, type CalleeOptions, type Carrier, type Reports, STOP } from './callee.ts'
 import { type LogSettings, logSettings } from './say.ts'
 
@@ -49,7 +51,7 @@ export function startThread<Calls, Events = object>(
 
 function carry({ name, nice, crashAt, data, file }: ThreadOptions, reports: Reports): Carrier {
   const start: ThreadStart = { name, nice, crashAt, log: logSettings(), data }
-  const worker = new Worker(file ?? new URL(`../../workers/${name}.js`, import.meta.url), {
+  const worker = new Worker(file ?? workerFile(name), {
     workerData: start,
   })
   worker.on('message', (message: AnswerMessage) => reports.message(message))

@@ -32,7 +32,7 @@ function installation(): string {
   for (const folder of [
     'node_modules',
     'dist/src',
-    'dist/workers',
+    'dist/bundle',
     'dist/native',
     'dist/console',
     'src/api/graphql',

@@ -338,7 +338,7 @@ async function scriptsOf(env: Record<string, string>): Promise<readonly string[]
   })
 }
 
-const OF_TRACES = /@opentelemetry|util\/tracing\.js/
+const OF_TRACES = /@opentelemetry|\/bundle\/shared-tracing-/
 
 test.each<[string, Record<string, string>]>([
   ['an empty name', { OTEL_EXPORTER_OTLP_ENDPOINT: ' ' }],
@@ -353,7 +353,7 @@ test('without a collector nothing of traces is loaded', async () => {
     OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1',
     OTEL_SDK_DISABLED: 'True',
   })
-  expect(scripts.some(url => url.endsWith('/api/create-api.js'))).toBe(true)
+  expect(scripts.some(url => url.endsWith('/bundle/run-command.js'))).toBe(true)
   expect(scripts.filter(url => OF_TRACES.test(url))).toEqual([])
 })
 
@@ -361,6 +361,7 @@ test('the list of scripts would have them', async () => {
   const receiver = await OtlpReceiver.start()
   const scripts = await scriptsOf({ OTEL_EXPORTER_OTLP_ENDPOINT: receiver.base })
   expect(scripts.filter(url => OF_TRACES.test(url)).length).toBeGreaterThan(10)
+  expect(scripts.some(url => /\/bundle\/shared-tracing-/.test(url))).toBe(true)
 })
 
 test('a server does not start with a wrong collector, and does not repeat it', async () => {

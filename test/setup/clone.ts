@@ -1,6 +1,6 @@
 /**
- * A small clone of Weir: the real set-up over a few sources. Its npm, C++ compiler, tsc, vite
- * and maker of the schema's types only record their calls.
+ * A small clone of Weir: the real set-up over a few sources. Its npm, C++ compiler, tsc, bundler,
+ * vite and maker of the schema's types only record their calls.
  */
 import { type ChildProcess, type ChildProcessByStdio, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -31,6 +31,7 @@ const LOCK_FILE = {
     'node_modules/typescript': { version: '7.1.2', integrity: 'sha512-typescript', dev: true },
     'node_modules/@types/node': { version: '20.1.2', integrity: 'sha512-node', dev: true },
     'node_modules/@types/cli-progress': { version: '3.1.2', integrity: 'sha512-progress', dev: true },
+    'node_modules/rolldown': { version: '1.1.2', integrity: 'sha512-rolldown', dev: true },
     'node_modules/vite': { version: '8.1.2', integrity: 'sha512-vite', dev: true },
     'node_modules/preact': { version: '11.1.2', integrity: 'sha512-preact', dev: true },
     'node_modules/preact-iso': { version: '2.1.2', integrity: 'sha512-preact-iso', dev: true },
@@ -62,7 +63,7 @@ export class Clone {
   readonly root = temporaryFolder('weir-clone-')
   /**
    * One line for each call of a tool: `npm …`, `compile FILE`, `link`, `types`, `tsc PROJECT`,
-   * `vite`, and `twice FILE` where two compilers write one object.
+   * `bundle`, `vite`, and `twice FILE` where two compilers write one object.
    */
   readonly #calls = join(this.root, 'calls.log')
   readonly #children = new Set<ChildProcess>()
@@ -111,6 +112,16 @@ export class Clone {
       this.write(join(folder, '.package-lock.json'), JSON.stringify(LOCK_FILE))
       this.write(join(folder, 'vitest/package.json'), '{}')
       this.write(join(folder, 'typescript/bin/package.json'), '{"type":"commonjs"}')
+      this.write(join(folder, 'rolldown/package.json'), '{"type":"module","exports":"./rolldown.js"}')
+      this.write(
+        join(folder, 'rolldown/rolldown.js'),
+        `import { appendFileSync, mkdirSync } from 'node:fs'
+         const write = async ({ dir }) => {
+           appendFileSync(process.env.CALLS, 'bundle\\n')
+           mkdirSync(dir)
+         }
+         export const rolldown = async () => ({ write, close: async () => {} })`,
+      )
       this.write(join(folder, 'vite/bin/package.json'), '{"type":"commonjs"}')
       this.write(
         join(folder, 'vite/bin/vite.js'),
@@ -130,7 +141,7 @@ export class Clone {
         join(folder, 'typescript/bin/tsc'),
         `const fs = require('node:fs')
          fs.appendFileSync(process.env.CALLS, 'tsc ' + process.argv[3] + '\\n')
-         fs.mkdirSync('dist/src/app', { recursive: true })
+         for (const folder of ['dist/src/app', 'dist/workers']) fs.mkdirSync(folder, { recursive: true })
          fs.writeFileSync('dist/src/app/main.js', ${JSON.stringify(program)})`,
       )
   }

@@ -43,7 +43,7 @@ test('what a package holds: the program and its pages, and nothing of the tests'
   const names = filesOf(name => !isOfPackages(name))
   for (const name of [
     'dist/src/app/main.js',
-    'dist/workers/query.js',
+    'dist/bundle/query.js',
     'dist/console/index.html',
     'src/api/graphql/query.graphql',
     'README.md',
@@ -51,7 +51,7 @@ test('what a package holds: the program and its pages, and nothing of the tests'
   ])
     expect(names).toContain(name)
   const wanted =
-    /^(dist\/(src|workers)\/.*\.js|dist\/console\/(index\.html|console\/[\w.-]+)|dist\/native\/weir\.node|src\/api\/graphql\/[\w-]+\.graphql|docs\/(how-to\/)?[\w-]+\.md|package\.json|[A-Z]+(\.md)?)$/
+    /^(dist\/src\/app\/main\.js|dist\/bundle\/[\w.-]+\.js|dist\/console\/(index\.html|console\/[\w.-]+)|dist\/native\/weir\.node|src\/api\/graphql\/[\w-]+\.graphql|docs\/(how-to\/)?[\w-]+\.md|package\.json|[A-Z]+(\.md)?)$/
   expect(names.filter(name => !wanted.test(name))).toEqual([])
 })
 

@@ -12,6 +12,7 @@ beforeEach(() => {
 afterEach(() => clone.close())
 
 const BUILT = [
+  'bundle',
   'compile src/parse/native/a.cpp',
   'compile src/parse/native/b.cpp',
   'link',
@@ -22,7 +23,7 @@ const BUILT = [
 
 /** npm installs what the server and its compilation need. */
 const BUILDERS =
-  /^npm install .*--omit=dev .*typescript@7\.1\.2 @types\/node@20\.1\.2 @types\/cli-progress@3\.1\.2 vite@8\.1\.2 preact@11\.1\.2 preact-iso@2\.1\.2 uplot@1\.1\.2$/
+  /^npm install .*--omit=dev .*typescript@7\.1\.2 @types\/node@20\.1\.2 @types\/cli-progress@3\.1\.2 rolldown@1\.1\.2 vite@8\.1\.2 preact@11\.1\.2 preact-iso@2\.1\.2 uplot@1\.1\.2$/
 /** npm installs all packages. */
 const ALL = /^npm install .*--include=dev$/
 
@@ -56,7 +57,7 @@ test('… and installs what compiles the server where there is something to buil
   clone.prune()
   clone.append('src/app/main.ts', 'changed')
   await startsAndRuns()
-  expect(clone.takeCalls()).toEqual([expect.stringMatching(BUILDERS), 'types', 'tsc src/setup'])
+  expect(clone.takeCalls()).toEqual([expect.stringMatching(BUILDERS), 'types', 'tsc src/setup', 'bundle'])
 })
 
 test('a start is no set-up of the tests, which installs and compiles the rest; then a start does nothing', async () => {
@@ -64,7 +65,7 @@ test('a start is no set-up of the tests, which installs and compiles the rest; t
   await startsAndRuns()
   clone.takeCalls()
   expect((await clone.setUp()).code).toBe(0) // as `npm test` does, whose next step is vitest
-  expect(clone.takeCalls()).toEqual([expect.stringMatching(ALL), 'types', 'tsc .'])
+  expect(clone.takeCalls()).toEqual([expect.stringMatching(ALL), 'types', 'tsc .', 'bundle'])
   expect((await startsAndRuns()).output).toBe('weir runs\n')
   expect(clone.takeCalls()).toEqual([])
 })
@@ -134,7 +135,7 @@ test('a changed schema makes the types of its resolvers, and only then compiles'
   clone.takeCalls()
   clone.append('src/api/graphql/a.graphql', 'changed')
   await startsAndRuns()
-  expect(clone.takeCalls()).toEqual(['types', 'tsc src/setup'])
+  expect(clone.takeCalls()).toEqual(['types', 'tsc src/setup', 'bundle'])
 })
 
 test('a changed page builds the console, and nothing else', async () => {

@@ -5,9 +5,11 @@
  * Before the resolver of a root field runs, the caller's scopes are checked (scopes.ts). After a
  * mutation there is an entry in the audit trail (audit.ts).
  */
+
 import { readdirSync, readFileSync } from 'node:fs'
 import type { GraphQLEnumType, GraphQLFieldResolver, GraphQLSchema } from 'graphql'
 import { assert } from '../../util/assert.ts'
+import { DIST } from '../../util/build-files.ts'
 import { audited } from './audit.ts'
 import { type Context, meterLists, requireScope } from './context.ts'
 import {
@@ -72,7 +74,7 @@ import {
   ruled,
 } from './scopes.ts'
 
-const FOLDER = new URL('../../../../src/api/graphql/', import.meta.url)
+const FOLDER = new URL('../src/api/graphql/', DIST)
 
 const owner = {
   account: (_: unknown, __: unknown, { deps }: Context) => ({ id: deps.catalog.read.meta().accountId }),

@@ -11,6 +11,7 @@
  * A process that crashed while it ran queries starts again at once: these queries go to another
  * lane (engine-lane.ts), and others should not wait for what they did.
  */
+import { workerFile } from '../../util/build-files.ts'
 import type { Callee } from '../../util/callee.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
@@ -144,7 +145,7 @@ export class EngineProcess {
     this.#wasUsed = false
     const process = startProcess<EngineCalls>({
       name,
-      file: new URL('../../../workers/query.js', import.meta.url),
+      file: workerFile('query'),
       data: settings,
       nice: QUERY_NICE,
       heapMiB: QUERY_HEAP_MIB,
