@@ -12,6 +12,7 @@ const COMMENT_COLUMNS_MAX = 100
 const LONG_FILES = new Map<string, string>([
   ['src/util/limits.ts', 'a list: the maximums of clients, and the shared ones'],
   ['src/api/graphql/schema-types.ts', 'generated from the .graphql files'],
+  ['src/console/client/schema.ts', 'generated from the GraphQL schema'],
 ])
 
 /** An import, or a re-export, with the file that it names. */

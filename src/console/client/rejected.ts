@@ -2,8 +2,8 @@
 import { sumOf } from '../model/format.ts'
 import { ApiError } from './api-error.ts'
 import { loadGrid, named, type Pool, quoted, sql } from './pools.ts'
-import { ask } from './request.ts'
-import type { Job } from './sources.ts'
+import { type Chosen, mutate, query } from './query.ts'
+import type { Schema } from './schema.ts'
 
 export interface Reason {
   readonly poolId: string
@@ -25,12 +25,8 @@ export async function loadNames(
   const found = await Promise.all(
     [...new Set(poolIds)].map(async id => {
       try {
-        const { dataPool } = await ask<{ readonly dataPool: { readonly uniqueName: string } }>(
-          'query ($id: ID!) { dataPool(id: $id) { uniqueName } }',
-          { id },
-          signal,
-        )
-        return [[id, dataPool.uniqueName] as const]
+        const { uniqueName } = await query('dataPool(id: ID!)', 'uniqueName', { id }, signal)
+        return [[id, uniqueName] as const]
       } catch (error) {
         if (error instanceof ApiError && error.code === 'NOT_FOUND') return []
         throw error
@@ -143,36 +139,23 @@ export interface OverTime {
   readonly codes: readonly { readonly code: string; readonly counts: readonly number[] }[]
 }
 
-interface Series {
-  readonly labels: readonly string[]
-  readonly groups: readonly {
-    readonly group: readonly (string | null)[]
-    readonly values: readonly (string | null)[]
-  }[]
-}
-
 /** Events refused in each hour of the last seven days, by code, or of one pool. */
 export async function loadOverTime(
   rejected: Pool,
   poolId: string | undefined,
   signal: AbortSignal,
 ): Promise<OverTime> {
-  const { timeSeries } = await ask<{ readonly timeSeries: Series }>(
-    'query ($input: TimeSeriesInput!) { timeSeries(input: $input) { labels groups { group values } } }',
-    {
-      input: {
-        metric: { count: { dataPool: { id: rejected.id } } },
-        granularity: 'HOUR',
-        timeRange: { relative: 'LAST_N_DAYS', n: 7, timestamp: '_service_received_at' },
-        groupBy: ['code'],
-        ...(poolId === undefined ? {} : { filterSql: `data_pool_id = ${quoted(poolId)}` }),
-      },
-    },
-    signal,
-  )
-  const { labels, groups } = timeSeries
+  const series = { _: 'labels', groups: 'group values' } as const
+  const input = {
+    metric: { count: { dataPool: { id: rejected.id } } },
+    granularity: 'HOUR',
+    timeRange: { relative: 'LAST_N_DAYS', n: 7, timestamp: '_service_received_at' },
+    groupBy: ['code'],
+    ...(poolId === undefined ? {} : { filterSql: `data_pool_id = ${quoted(poolId)}` }),
+  }
+  const { labels, groups } = await query('timeSeries(input: TimeSeriesInput!)', series, { input }, signal)
   // Each group has the labels of all.
-  const codes = groups.map(({ group, values }) => ({
+  const codes = (groups ?? []).map(({ group, values }) => ({
     code: group[0] ?? '',
     counts: values.map(value => Number(value ?? 0)),
   }))
@@ -180,36 +163,18 @@ export async function loadOverTime(
   return { times: labels.map(label => Date.parse(label) / 1000), codes }
 }
 
-export interface ReplayJob extends Job {
-  readonly total: number
-  readonly accepted: number
-  readonly refused: number
-  readonly truncated: number
-  readonly firstRefusal: string | null
-}
+const REPLAY = {
+  _: 'id status progress total accepted refused truncated firstRefusal',
+  error: 'message',
+} as const
+export type ReplayJob = Chosen<Schema['ReplayRejectedEventsJob'], typeof REPLAY>
 
 /** Starts a replay. Returns the id of its job. */
-export async function replay(input: {
-  readonly dataPool: string
-  readonly rejectedBy: string
-  readonly filterSql?: string
-}): Promise<string> {
-  const { createReplayRejectedEventsJob } = await ask<{
-    readonly createReplayRejectedEventsJob: { readonly job: { readonly id: string } }
-  }>(
-    `mutation ($input: CreateReplayRejectedEventsJobInput!) {
-      createReplayRejectedEventsJob(input: $input) { job { id } } }`,
-    { input },
-  )
-  return createReplayRejectedEventsJob.job.id
+export async function replay(input: Schema['CreateReplayRejectedEventsJobInput']): Promise<string> {
+  const field = 'createReplayRejectedEventsJob(input: CreateReplayRejectedEventsJobInput!)'
+  return (await mutate(field, { job: 'id' } as const, { input })).job.id
 }
 
-export async function loadReplay(id: string, signal?: AbortSignal): Promise<ReplayJob> {
-  const { replayRejectedEventsJob } = await ask<{ readonly replayRejectedEventsJob: ReplayJob }>(
-    `query ($id: ID!) { replayRejectedEventsJob(id: $id) {
-      id status progress total accepted refused truncated firstRefusal error { message } } }`,
-    { id },
-    signal,
-  )
-  return replayRejectedEventsJob
+export function loadReplay(id: string, signal?: AbortSignal): Promise<ReplayJob> {
+  return query('replayRejectedEventsJob(id: ID!)', REPLAY, { id }, signal)
 }

@@ -1,252 +1,132 @@
 /** Webhooks: what people create, change and delete. */
-import type { PageOf } from './pools.ts'
+import { ACTIVITY, PAGE_INFO } from './pools.ts'
+import { type Chosen, mutate, query } from './query.ts'
 import { ask } from './request.ts'
-import type { PoolActivity } from './server.ts'
+import type { Schema } from './schema.ts'
 
-export interface SourceColumn {
-  readonly name: string
-  readonly jsonProperty: string
-  readonly type: string
-  readonly nullable: boolean
-  readonly coerce: boolean
-}
+const COLUMN = 'name jsonProperty type nullable coerce'
+export type SourceColumn = Chosen<Schema['WebhookDataSourceColumn'], typeof COLUMN>
 
-/** As the input takes it again. Parameters of GENERIC_HMAC are null in other schemes. */
-interface Signature {
-  readonly scheme: string
-  readonly secrets: readonly string[]
-  readonly toleranceSeconds: number | null
-  readonly header: string | null
-  readonly algorithm: string | null
-  readonly encoding: string | null
-  readonly prefix: string | null
-  readonly signed: string | null
-  readonly timestampHeader: string | null
-  readonly idHeader: string | null
-}
+/** The settings of a webhook, as the input takes them again. */
+const WEBHOOK = {
+  _: 'webhookUrl timestamp uniqueId accept preset verifyToken eventsPath keepEnvelope rejectedEvents accessControlEnabled',
+  tableSettings: { _: 'partitionBy primaryKey orderBy', engine: '__typename' },
+  columns: COLUMN,
+  basicAuth: 'username password',
+  signature:
+    'scheme secrets toleranceSeconds header algorithm encoding prefix signed timestampHeader idHeader',
+} as const
+const LISTED = 'id uniqueName description type createdAt'
+const POOLS = {
+  nodes: {
+    _: 'id uniqueName recordCount dataRetentionInDays isBuiltIn webhookUrl',
+    activity: ACTIVITY,
+  },
+} as const
+const SOURCE = {
+  _: LISTED,
+  connectionSettings: { _: '__typename', '... on WebhookConnectionSettings': WEBHOOK },
+  dataPools: POOLS,
+} as const
+export type Source = Chosen<Schema['DataSource'], typeof SOURCE>
 
-interface TableSettings {
-  readonly engine: { readonly __typename: string } | null
-  readonly partitionBy: readonly string[] | null
-  readonly primaryKey: readonly string[] | null
-  readonly orderBy: readonly string[] | null
-}
+/** Without its settings. */
+const LISTED_SOURCE = {
+  _: LISTED,
+  connectionSettings: { _: '__typename', '... on WebhookConnectionSettings': 'preset' },
+  dataPools: POOLS,
+} as const
+export type ListedSource = Chosen<Schema['DataSource'], typeof LISTED_SOURCE>
 
-interface WebhookSettings {
-  readonly __typename: string
-  readonly webhookUrl?: string
-  readonly columns?: readonly SourceColumn[] | null
-  readonly basicAuth?: { readonly username: string; readonly password: string } | null
-  readonly timestamp?: string | null
-  readonly uniqueId?: string | null
-  readonly accept?: readonly string[]
-  readonly signature?: Signature | null
-  readonly preset?: string | null
-  readonly verifyToken?: string | null
-  readonly accessControlEnabled?: boolean | null
-  readonly tableSettings?: TableSettings | null
-  readonly eventsPath?: string | null
-  readonly keepEnvelope?: boolean
-  readonly rejectedEvents?: 'KEEP' | 'COUNT'
-}
-
-interface SourcePool {
-  readonly id: string
-  readonly uniqueName: string
-  readonly recordCount: string | null
-  readonly dataRetentionInDays: number
-  readonly isBuiltIn: boolean
-  readonly activity: PoolActivity | null
-  readonly webhookUrl: string | null
-}
-
-export interface Source {
-  readonly id: string
-  readonly uniqueName: string
-  readonly description: string
-  readonly type: string
-  readonly createdAt: string
-  readonly connectionSettings: WebhookSettings
-  readonly dataPools: { readonly nodes: readonly SourcePool[] }
-}
-
-const SOURCE = `id uniqueName description type createdAt
-  connectionSettings {
-    __typename
-    ... on WebhookConnectionSettings {
-      webhookUrl timestamp uniqueId accept preset verifyToken eventsPath keepEnvelope rejectedEvents accessControlEnabled
-      tableSettings { engine { __typename } partitionBy primaryKey orderBy }
-      columns { name jsonProperty type nullable coerce }
-      basicAuth { username password }
-      signature { scheme secrets toleranceSeconds header algorithm encoding prefix signed timestampHeader idHeader }
-    }
-  }
-  dataPools { nodes { id uniqueName recordCount dataRetentionInDays isBuiltIn webhookUrl
-    activity { accepted rejected lastAcceptedAt } } }`
-
-/** A page of sources, the oldest first, without their settings. */
-export async function listSources(
-  first: number,
-  after: string | null,
-  signal?: AbortSignal,
-): Promise<PageOf<Source>> {
-  const { dataSources } = await ask<{ readonly dataSources: PageOf<Source> }>(
-    `query ($first: Int, $after: String) { dataSources(first: $first, after: $after) {
-      nodes { id uniqueName description type createdAt
-        connectionSettings { __typename ... on WebhookConnectionSettings { preset } }
-        dataPools { nodes { id uniqueName recordCount dataRetentionInDays isBuiltIn webhookUrl
-          activity { accepted rejected lastAcceptedAt } } } }
-      pageInfo { endCursor hasNextPage } } }`,
-    { first, after },
-    signal,
-  )
-  return dataSources
+/** A page of sources, the oldest first. */
+export function listSources(first: number, after: string | null, signal?: AbortSignal) {
+  const page = { nodes: LISTED_SOURCE, pageInfo: PAGE_INFO } as const
+  return query('dataSources(first: Int, after: String)', page, { first, after }, signal)
 }
 
 /** By id. Throws ApiError with the code NOT_FOUND. */
-export async function loadSource(id: string, signal?: AbortSignal): Promise<Source> {
-  const asked = `query ($id: ID!) { dataSource(id: $id) { ${SOURCE} } }`
-  return (await ask<{ readonly dataSource: Source }>(asked, { id }, signal)).dataSource
+export function loadSource(id: string, signal?: AbortSignal): Promise<Source> {
+  return query('dataSource(id: ID!)', SOURCE, { id }, signal)
 }
 
 /** The source of a data pool. Throws ApiError with the code NOT_FOUND. */
-export async function loadSourceOf(poolId: string, signal?: AbortSignal): Promise<Source> {
-  const asked = `query ($id: ID!) { dataPool(id: $id) { dataSource { ${SOURCE} } } }`
-  const { dataPool } = await ask<{ readonly dataPool: { readonly dataSource: Source } }>(
-    asked,
-    { id: poolId },
-    signal,
-  )
-  return dataPool.dataSource
+export async function loadSourceOf(id: string, signal?: AbortSignal): Promise<Source> {
+  return (await query('dataPool(id: ID!)', { dataSource: SOURCE } as const, { id }, signal)).dataSource
 }
 
-export interface Preset {
-  readonly name: string
-  readonly title: string
-  readonly scheme: string | null
-  readonly needsSecret: boolean
-  readonly columns: readonly SourceColumn[]
-  readonly timestamp: string | null
-  readonly uniqueId: string | null
-  readonly orderBy: readonly string[] | null
-  readonly delivery: string
-  readonly steps: readonly string[]
+const PRESET = {
+  _: 'name title scheme needsSecret timestamp uniqueId orderBy delivery steps',
+  columns: COLUMN,
+} as const
+export type Preset = Chosen<Schema['WebhookPreset'], typeof PRESET>
+
+export function loadPresets(signal?: AbortSignal): Promise<readonly Preset[]> {
+  return query('webhookPresets', PRESET, {}, signal)
 }
 
-export async function loadPresets(signal?: AbortSignal): Promise<readonly Preset[]> {
-  const { webhookPresets } = await ask<{ readonly webhookPresets: readonly Preset[] }>(
-    `{ webhookPresets { name title scheme needsSecret timestamp uniqueId orderBy delivery steps
-       columns { name jsonProperty type nullable coerce } } }`,
-    {},
-    signal,
-  )
-  return webhookPresets
+const PROPOSAL = {
+  _: 'events orderBy',
+  columns: `${COLUMN} reason`,
+  uniqueId: 'column reason',
+  timestamp: 'column reason',
+  leftOut: 'jsonProperty reason',
+} as const
+export type Proposal = Chosen<Schema['InferredColumns'], typeof PROPOSAL>
+
+/** Proposes columns and a key. Throws ApiError where the text holds no events. */
+export function inferColumns(samples: string): Promise<Proposal> {
+  return query('inferColumns(samples: String)', PROPOSAL, { samples })
 }
 
 /** The names of the schemes of signatures, by the schema. */
-export async function loadSignatureSchemes(signal?: AbortSignal): Promise<readonly string[]> {
+export async function loadSignatureSchemes(signal?: AbortSignal) {
+  type Scheme = Schema['WebhookSignatureScheme']
   const { __type } = await ask<{
-    readonly __type: { readonly enumValues: readonly { readonly name: string }[] }
+    readonly __type: { readonly enumValues: readonly { readonly name: Scheme }[] }
   }>('{ __type(name: "WebhookSignatureScheme") { enumValues { name } } }', {}, signal)
   return __type.enumValues.map(({ name }) => name)
 }
 
-export interface Proposal {
-  readonly events: number
-  readonly columns: readonly (SourceColumn & { readonly reason: string })[]
-  readonly uniqueId: { readonly column: string | null; readonly reason: string }
-  readonly timestamp: { readonly column: string | null; readonly reason: string }
-  readonly orderBy: readonly string[] | null
-  readonly leftOut: readonly { readonly jsonProperty: string; readonly reason: string }[]
-}
-
-const PROPOSAL = `events orderBy
-  columns { name jsonProperty type nullable coerce reason }
-  uniqueId { column reason } timestamp { column reason } leftOut { jsonProperty reason }`
-
-/** Proposes columns and a key. Throws ApiError where the text holds no events. */
-export async function inferColumns(samples: string): Promise<Proposal> {
-  const asked = `query ($samples: String) { inferColumns(samples: $samples) { ${PROPOSAL} } }`
-  return (await ask<{ readonly inferColumns: Proposal }>(asked, { samples })).inferColumns
-}
-
-export interface NewSource {
-  readonly uniqueName: string
-  /** WebhookConnectionSettingsInput. */
-  readonly connectionSettings: { readonly columns: readonly SourceColumn[] } & Readonly<
-    Record<string, unknown>
-  >
-}
+export type NewSource = Schema['CreateWebhookDataSourceInput']
 
 /** Creates a webhook with its pool. Returns the id of the source. Throws ApiError. */
 export async function createSource(input: NewSource): Promise<string> {
-  const { createWebhookDataSource } = await ask<{
-    readonly createWebhookDataSource: { readonly dataSource: { readonly id: string } }
-  }>(
-    `mutation ($input: CreateWebhookDataSourceInput!) { createWebhookDataSource(input: $input) { dataSource { id } } }`,
-    { input },
-  )
-  return createWebhookDataSource.dataSource.id
+  const made = { dataSource: 'id' } as const
+  const field = 'createWebhookDataSource(input: CreateWebhookDataSourceInput!)'
+  return (await mutate(field, made, { input })).dataSource?.id ?? ''
 }
 
 /** Changes what is given. Throws ApiError. */
 export async function modifySource(
   id: string,
-  change: {
-    readonly description?: string
-    readonly uniqueName?: string
-    readonly connectionSettings?: object
-  },
+  change: Omit<Schema['ModifyWebhookDataSourceInput'], 'idOrUniqueName'>,
 ): Promise<void> {
-  await ask(
-    `mutation ($input: ModifyWebhookDataSourceInput!) { modifyWebhookDataSource(input: $input) { dataSource { id } } }`,
-    { input: { idOrUniqueName: { id }, ...change } },
-  )
+  const input = { idOrUniqueName: { id }, ...change }
+  const field = 'modifyWebhookDataSource(input: ModifyWebhookDataSourceInput!)'
+  await mutate(field, { dataSource: 'id' }, { input })
 }
 
-export async function keepDays(poolId: string, days: number): Promise<void> {
-  const { modifyDataPool } = await ask<{
-    readonly modifyDataPool: { readonly error?: { readonly message: string } }
-  }>(
-    `mutation ($input: modifyDataPoolInput!) { modifyDataPool(input: $input) {
-      ... on FailureResponse { error { message } } } }`,
-    { input: { idOrUniqueName: { id: poolId }, dataRetentionInDays: days } },
-  )
-  if (modifyDataPool.error !== undefined) throw new Error(modifyDataPool.error.message)
+export async function keepDays(id: string, dataRetentionInDays: number): Promise<void> {
+  const failure = { '... on FailureResponse': { error: 'message' } } as const
+  const input = { idOrUniqueName: { id }, dataRetentionInDays }
+  const { error } = await mutate('modifyDataPool(input: modifyDataPoolInput!)', failure, { input })
+  if (error !== undefined) throw new Error(error.message)
 }
 
 /** Deletes the source with its pool and all its records. */
 export async function deleteSource(id: string): Promise<void> {
-  await ask(`mutation ($id: ID!) { deleteDataSource(id: $id) }`, { id })
-}
-
-export interface Job {
-  readonly id: string
-  readonly status: 'CREATED' | 'IN_PROGRESS' | 'SUCCEEDED' | 'FAILED'
-  readonly progress: number
-  readonly error: { readonly message: string } | null
-}
-
-export interface NewColumn {
-  readonly dataPool: string
-  readonly columnName: string
-  readonly columnType: string
-  readonly jsonProperty: string
-  readonly coerce: boolean
+  await mutate('deleteDataSource(id: ID!)', '', { id })
 }
 
 /** Starts the job that adds a column. Returns its id. */
-export async function addColumn(input: NewColumn): Promise<string> {
-  const { createAddColumnToDataPoolJob } = await ask<{
-    readonly createAddColumnToDataPoolJob: { readonly job: { readonly id: string } }
-  }>(
-    `mutation ($input: CreateAddColumnToDataPoolJobInput!) { createAddColumnToDataPoolJob(input: $input) { job { id } } }`,
-    { input },
-  )
-  return createAddColumnToDataPoolJob.job.id
+export async function addColumn(input: Schema['CreateAddColumnToDataPoolJobInput']): Promise<string> {
+  const field = 'createAddColumnToDataPoolJob(input: CreateAddColumnToDataPoolJobInput!)'
+  return (await mutate(field, { job: 'id' } as const, { input })).job.id
 }
 
-export async function loadColumnJob(id: string, signal?: AbortSignal): Promise<Job> {
-  const asked = `query ($id: ID!) { addColumnToDataPoolJob(id: $id) { id status progress error { message } } }`
-  return (await ask<{ readonly addColumnToDataPoolJob: Job }>(asked, { id }, signal)).addColumnToDataPoolJob
+const JOB = { _: 'id status progress', error: 'message' } as const
+export type Job = Chosen<Schema['AddColumnToDataPoolJob'], typeof JOB>
+
+export function loadColumnJob(id: string, signal?: AbortSignal): Promise<Job> {
+  return query('addColumnToDataPoolJob(id: ID!)', JOB, { id }, signal)
 }

@@ -12,7 +12,8 @@ export const COLUMN_TYPES = [
   'INT32',
   'INT16',
   'INT8',
-]
+] as const
+export type ColumnType = (typeof COLUMN_TYPES)[number]
 
 export const OPERATORS = {
   EQUALS: '=',

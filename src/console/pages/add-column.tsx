@@ -1,7 +1,7 @@
 /** Adds a column to a pool, and follows its job. */
 import { useState } from 'preact/hooks'
 import { addColumn, loadColumnJob } from '../client/sources.ts'
-import { COLUMN_TYPES } from '../model/columns.ts'
+import { COLUMN_TYPES, type ColumnType } from '../model/columns.ts'
 import { Dialog } from '../ui/dialog.tsx'
 import { Checkbox, Form, Select, TextField } from '../ui/fields.tsx'
 import { useAction } from '../ui/load.ts'
@@ -10,11 +10,11 @@ import { useJob } from './use-job.ts'
 
 export interface Wanted {
   readonly jsonProperty: string
-  readonly type: string
+  readonly type: ColumnType
 }
 
 /** The type of a column that takes this value. */
-export function typeOf(value: unknown): string {
+export function typeOf(value: unknown): ColumnType {
   if (typeof value === 'boolean') return 'BOOLEAN'
   if (typeof value === 'number') return 'DOUBLE'
   if (typeof value === 'object' && value !== null) return 'JSON'

@@ -33,7 +33,7 @@ export function draftColumn(column: Partial<Omit<DraftColumn, 'key'>>): DraftCol
   }
 }
 
-const TYPE_OPTIONS: readonly Option[] = COLUMN_TYPES.map(type => ({ value: type, text: type }))
+const TYPE_OPTIONS = COLUMN_TYPES.map(type => ({ value: type, text: type }))
 
 export function ColumnEditor({ draft, onChange }: { draft: Draft; onChange: (draft: Draft) => void }) {
   /** The key follows a column that gets another name. */

@@ -1,5 +1,6 @@
 /** Who may post to a source, and in which forms: credentials, signature, request forms. */
 import { useState } from 'preact/hooks'
+import type { Schema } from '../client/schema.ts'
 import { loadSignatureSchemes, modifySource, type Source as SourceData } from '../client/sources.ts'
 import { ConfirmDialog } from '../ui/dialog.tsx'
 import { Checkbox, Form, Select, TextArea, TextField } from '../ui/fields.tsx'
@@ -154,7 +155,8 @@ export function SignatureForm({ source, onChange }: { source: SourceData; onChan
   )
 }
 
-const FORMS: Readonly<Record<string, string>> = {
+type FormTaken = Schema['WebhookAccept']
+const FORMS: Readonly<Record<FormTaken, string>> = {
   FORM: 'Forms (application/x-www-form-urlencoded)',
   TEXT: 'JSON as text/plain',
   PUT: 'PUT and PATCH, with the meaning of POST',
@@ -164,8 +166,8 @@ const FORMS: Readonly<Record<string, string>> = {
 
 /** Forms of requests that are taken besides a POST of JSON. */
 export function Forms({ source, onChange }: { source: SourceData; onChange: () => void }) {
-  const [accept, setAccept] = useState(source.connectionSettings.accept ?? [])
-  const { run, isRunning, error } = useAction(async (form: string, isTaken: boolean) => {
+  const [accept, setAccept] = useState<readonly FormTaken[]>(source.connectionSettings.accept ?? [])
+  const { run, isRunning, error } = useAction(async (form: FormTaken, isTaken: boolean) => {
     const next = isTaken ? [...accept, form] : accept.filter(one => one !== form)
     setAccept(next)
     try {
@@ -181,10 +183,10 @@ export function Forms({ source, onChange }: { source: SourceData; onChange: () =
       <legend>
         <h2>Takes, besides JSON</h2>
       </legend>
-      {Object.entries(FORMS).map(([form, text]) => (
+      {(Object.keys(FORMS) as FormTaken[]).map(form => (
         <Checkbox
           key={form}
-          label={text}
+          label={FORMS[form]}
           isChecked={accept.includes(form)}
           disabled={isRunning}
           onCheck={isTaken => run(form, isTaken)}

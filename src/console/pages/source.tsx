@@ -1,6 +1,7 @@
 /** One source: connect its sender, see and change it. */
 import { useState } from 'preact/hooks'
 import { useLocation, useRoute } from 'preact-iso'
+import type { Schema } from '../client/schema.ts'
 import {
   deleteSource,
   keepDays,
@@ -130,7 +131,9 @@ function Settings({ source, onChange }: { source: SourceData; onChange: () => vo
   )
 }
 
-function RejectedChoice({ value, onChoose }: { value: string; onChoose: (value: string) => void }) {
+type Kept = Schema['RejectedEvents']
+
+function RejectedChoice({ value, onChoose }: { value: Kept; onChoose: (value: Kept) => void }) {
   return (
     <Select
       label="Rejected events"
@@ -155,7 +158,7 @@ function General({ source, onChange }: { source: SourceData; onChange: () => voi
   const isWebhook = settings.__typename === 'WebhookConnectionSettings'
   const [description, setDescription] = useState(source.description)
   const [days, setDays] = useState(String(pool?.dataRetentionInDays ?? ''))
-  const [rejectedEvents, setRejectedEvents] = useState<string>(settings.rejectedEvents ?? 'KEEP')
+  const [rejectedEvents, setRejectedEvents] = useState(settings.rejectedEvents ?? 'KEEP')
   const [isSaved, setIsSaved] = useState(false)
   const [isShortening, setIsShortening] = useState(false)
   const isShorter = shortens(pool?.dataRetentionInDays ?? 0, Number(days))

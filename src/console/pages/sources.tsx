@@ -1,7 +1,7 @@
 /** Sources: find one, or begin a new one. */
 import { useState } from 'preact/hooks'
 import { useLocation } from 'preact-iso'
-import { listSources, type Source } from '../client/sources.ts'
+import { type ListedSource, listSources } from '../client/sources.ts'
 import { count } from '../model/format.ts'
 import { TextField } from '../ui/fields.tsx'
 import { useLoad } from '../ui/load.ts'
@@ -15,8 +15,8 @@ const PAGE = 200
 const SHOWN_MAX = 200
 const POLL_MS = 5_000
 
-async function loadAll(signal: AbortSignal): Promise<readonly Source[]> {
-  const sources: Source[] = []
+async function loadAll(signal: AbortSignal): Promise<readonly ListedSource[]> {
+  const sources: ListedSource[] = []
   let after: string | null = null
   do {
     const page = await listSources(PAGE, after, signal)
@@ -63,9 +63,9 @@ export function Sources() {
   )
 }
 
-function List({ sources, search }: { sources: readonly Source[]; search: string }) {
+function List({ sources, search }: { sources: readonly ListedSource[]; search: string }) {
   const word = search.trim().toLowerCase()
-  const texts = ({ uniqueName, id, connectionSettings }: Source) => [
+  const texts = ({ uniqueName, id, connectionSettings }: ListedSource) => [
     uniqueName,
     id,
     connectionSettings.preset ?? '',
@@ -134,19 +134,19 @@ function List({ sources, search }: { sources: readonly Source[]; search: string 
   )
 }
 
-function kindOf({ type }: Source): string {
+function kindOf({ type }: ListedSource): string {
   return type === 'WEBHOOK' ? 'webhook' : type.toLowerCase()
 }
 
-function Last({ source }: { source: Source }) {
+function Last({ source }: { source: ListedSource }) {
   const times = source.dataPools.nodes.map(pool => pool.activity?.lastAcceptedAt ?? '')
   const last = times.sort().at(-1) ?? ''
   return last === '' ? <>–</> : <Time iso={last} isRelative />
 }
 
-type Pools = Source['dataPools']['nodes'][number]
+type Pools = ListedSource['dataPools']['nodes'][number]
 
-function sumOf({ dataPools }: Source, of: (pool: Pools) => string | null): string {
+function sumOf({ dataPools }: ListedSource, of: (pool: Pools) => string | null): string {
   const known = dataPools.nodes.map(of).filter(value => value !== null)
   return known.length === 0 ? '–' : count(known.reduce((sum, value) => sum + Number(value), 0))
 }

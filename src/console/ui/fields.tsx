@@ -129,12 +129,12 @@ export function TextArea({
   )
 }
 
-export interface Option {
-  readonly value: string
+export interface Option<T extends string = string> {
+  readonly value: T
   readonly text: string
 }
 
-export function Select({
+export function Select<T extends string>({
   label,
   hint,
   isLabelHidden,
@@ -143,9 +143,9 @@ export function Select({
   onChoose,
   disabled = false,
 }: FieldProps & {
-  value: string
-  options: readonly Option[]
-  onChoose: (value: string) => void
+  value: T
+  options: readonly Option<T>[]
+  onChoose: (value: T) => void
   disabled?: boolean
 }) {
   return (
@@ -156,7 +156,7 @@ export function Select({
           aria-describedby={hintId}
           value={value}
           disabled={disabled}
-          onChange={event => onChoose(event.currentTarget.value)}
+          onChange={event => onChoose(event.currentTarget.value as T)}
         >
           {options.map(option => (
             <option key={option.value} value={option.value}>
