@@ -1,7 +1,7 @@
 /** Compaction in the real server: there are fewer segments, and nothing else changes. */
 import { copyFileSync, cpSync, existsSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { below, casesOf, randomFrom } from '../util/random.ts'
 import {
   CounterFailed,
@@ -51,54 +51,67 @@ async function flushes(
   return next
 }
 
-test('a start removes a file that no segment list names, and says so in the singular', async () => {
+/** Segments of each pool of that folder. */
+const SMALL_SEGMENTS = 2 * FALLING.length
+
+let small: ReturnType<typeof fillSmall> | undefined
+
+/** A copy of a killed folder with two pools of twice five small segments, all due to be merged. */
+async function folderWithSmall() {
+  small ??= fillSmall()
+  const { dataDir, ...filled } = await small
+  const copy = join(temporaryFolder(), 'data')
+  cpSync(dataDir, copy, { recursive: true })
+  return { ...filled, dataDir: copy }
+}
+
+async function fillSmall() {
   let server = await startServer({ env: NEVER })
   const { dataDir } = server
-  const pool = await server.createPool(KEYED)
-  await flushes(server, pool, [10])
-  expect((await server.stop()).code).toBe(0)
-  const [file] = segmentsOf(dataDir, pool.poolId)
+  const pools = [await server.createPool(KEYED), await server.createPool(KEYED)] as const
+  for (const pool of pools) await flushes(server, pool, FALLING)
+  await server.kill() // the flusher forgets its recent flushes
+  const [file] = segmentsOf(dataDir, pools[0].poolId)
   copyFileSync(file!, `${file}.left`)
   server = await startServer({ dataDir, env: NEVER })
-  await until('the file is gone', () => /removed .* no segment list/.test(server.output()))
-  expect(server.output()).toMatch(/removed 1 file that no segment list names\n/)
-  expect(segmentsOf(dataDir, pool.poolId)).toEqual([file])
-  expect((await server.stop()).code).toBe(0)
+  await until('the left file is gone', () => /removed .* no segment list/.test(server.output()))
+  const startOutput = server.output()
+  for (const pool of pools) await flushes(server, at(server, pool), FALLING, FALLING_ROWS)
+  await server.kill()
+  for (const pool of pools) expect(segmentsOf(dataDir, pool.poolId).length).toBe(SMALL_SEGMENTS)
+  return { dataDir, pools, startOutput }
+}
+
+test('a start removes a file that no segment list names, and says so in the singular', async () => {
+  const { startOutput } = await folderWithSmall()
+  expect(startOutput).toMatch(/removed 1 file that no segment list names\n/)
 })
 
 test('W-7: small segments are merged, deleted rows are removed, and every count stays the same', async () => {
-  let server = await startServer({ env: NEVER })
-  const { dataDir } = server
-  let pool = await server.createPool(KEYED)
-  const total = await flushes(server, pool, FALLING)
-  await server.kill() // the flusher forgets its recent flushes
-  server = await startServer({ dataDir, env: NEVER })
-  pool = at(server, pool)
+  const { dataDir, pools } = await folderWithSmall()
+  const server = await startServer({ dataDir, env: OFTEN })
+  const pool = at(server, pools[0])
   await post(pool, events(0, 500, 5))
   await post(pool, events(500, 900), 'DELETE')
-  const visible = async () => [await server.count(pool.poolId), await server.sum(pool.poolId, 'n')]
-  const want = [String(total - 400), String(total - 400 + 500 * 4)]
-  expect(await visible()).toEqual(want)
-  const before = await metric(server, 'weir_segments')
-  expect(before).toBe(6)
-  await server.kill()
-  server = await startServer({ dataDir, env: OFTEN })
+  const want = [String(2 * FALLING_ROWS - 400), String(2 * FALLING_ROWS - 400 + 500 * 4)]
+  const visible = async (one: TestServer) => [await one.count(pool.poolId), await one.sum(pool.poolId, 'n')]
+  expect(await visible(server)).toEqual(want)
   await until('there was a merge', async () => (await merges(server)) > 0)
   await untilRest(server)
-  expect(await metric(server, 'weir_segments')).toBeLessThan(before)
+  expect(await metric(server, 'weir_segments')).toBeLessThan(2 * SMALL_SEGMENTS)
   expect(await metric(server, 'weir_compaction_marked_rows')).toBe(0)
   expect(await (await fetch(`${server.base}/metrics`)).text()).not.toContain(
     'weir_compaction_pool_bytes_to_merge{',
   )
-  expect(await visible()).toEqual(want)
-  await until('replaced files are gone', () => filesOf(server.dataDir, pool.poolId).length <= 2)
+  expect(await visible(server)).toEqual(want)
+  await until('replaced files are gone', () => filesOf(dataDir, pool.poolId).length <= 2)
   const figures = ['read_rows', 'read_bytes', 'written_rows', 'written_bytes'].map(what =>
     metric(server, `weir_compaction_${what}_total`),
   )
   for (const figure of await Promise.all(figures)) expect(figure).toBeGreaterThan(0)
   await server.kill()
   const again = await startServer({ dataDir, env: OFTEN })
-  expect([await again.count(pool.poolId), await again.sum(pool.poolId, 'n')]).toEqual(want)
+  expect(await visible(again)).toEqual(want)
   expect((await again.stop()).code).toBe(0)
 }, 300_000)
 
@@ -155,48 +168,54 @@ test('W-7: rows updated and deleted while merges run do not come back, nor after
   await server.stop()
 }, 300_000)
 
-test('W-8: queries over files that a merge replaces meanwhile finish, and count right', async () => {
-  const server = await startServer({ env: OFTEN })
-  const pool = await server.createPool(KEYED)
-  const total = await flushes(server, pool, FALLING)
-  const goal = (await merges(server)) + 1
-  let asked = 0
-  await until('there was a merge', async () => {
-    const counts = Array.from({ length: 4 }, () =>
-      server.count(pool.poolId, { filters: [{ column: 'at', operator: 'EQUALS', value: AT }] }),
-    )
-    expect(new Set(await Promise.all(counts))).toEqual(new Set([String(total)]))
-    asked += 4
-    return (await merges(server)) >= goal
+describe('a server that merges often', () => {
+  let server: TestServer
+  beforeAll(async () => {
+    server = await startServer({ env: OFTEN })
   })
-  expect(asked).toBeGreaterThan(0)
-  expect((await server.stop()).code).toBe(0)
-}, 300_000)
+  afterAll(async () => {
+    expect((await server.stop()).code).toBe(0)
+  })
 
-test('a pool deleted while compaction works frees its files, and its URL answers 404 at once', async () => {
-  const server = await startServer({ env: OFTEN })
-  const steady = await server.createPool(KEYED)
-  await post(steady, events(0, 10))
-  for (let round = 0; round < DELETED; round++) {
+  test('W-8: queries over files that a merge replaces meanwhile finish, and count right', async () => {
     const pool = await server.createPool(KEYED)
-    await flushes(server, pool, FALLING)
-    const folder = join(server.dataDir, 'segment', pool.poolId)
-    expect(existsSync(folder)).toBe(true)
+    const total = await flushes(server, pool, FALLING)
     const goal = (await merges(server)) + 1
-    if (round % 2 === 0)
-      await until('a merge runs', async () => {
-        const running = await metric(server, 'weir_compaction_running')
-        return running === 1 || (await merges(server)) >= goal
-      })
-    await server.graphql('mutation ($id: ID!) { deleteDataPool(id: $id) }', { id: pool.poolId })
-    expect((await fetch(pool.url, { method: 'POST', body: '{}' })).status).toBe(404)
-    await until('its folder is gone', () => !existsSync(folder))
-    expect(await server.count(steady.poolId)).toBe('10')
-  }
-  await untilRest(server)
-  expect(await metric(server, 'weir_compaction_failures_total')).toBe(0)
-  expect((await server.stop()).code).toBe(0)
-}, 300_000)
+    let asked = 0
+    await until('there was a merge', async () => {
+      const counts = Array.from({ length: 4 }, () =>
+        server.count(pool.poolId, { filters: [{ column: 'at', operator: 'EQUALS', value: AT }] }),
+      )
+      expect(new Set(await Promise.all(counts))).toEqual(new Set([String(total)]))
+      asked += 4
+      return (await merges(server)) >= goal
+    })
+    expect(asked).toBeGreaterThan(0)
+  }, 300_000)
+
+  test('a pool deleted while compaction works frees its files, and its URL answers 404 at once', async () => {
+    const steady = await server.createPool(KEYED)
+    await post(steady, events(0, 10))
+    for (let round = 0; round < DELETED; round++) {
+      const pool = await server.createPool(KEYED)
+      await flushes(server, pool, FALLING)
+      const folder = join(server.dataDir, 'segment', pool.poolId)
+      expect(existsSync(folder)).toBe(true)
+      const goal = (await merges(server)) + 1
+      if (round % 2 === 0)
+        await until('a merge runs', async () => {
+          const running = await metric(server, 'weir_compaction_running')
+          return running === 1 || (await merges(server)) >= goal
+        })
+      await server.graphql('mutation ($id: ID!) { deleteDataPool(id: $id) }', { id: pool.poolId })
+      expect((await fetch(pool.url, { method: 'POST', body: '{}' })).status).toBe(404)
+      await until('its folder is gone', () => !existsSync(folder))
+      expect(await server.count(steady.poolId)).toBe('10')
+    }
+    await untilRest(server)
+    expect(await metric(server, 'weir_compaction_failures_total')).toBe(0)
+  }, 300_000)
+})
 
 test('W-13: rows of a deleted pool that were never flushed hold no log files', async () => {
   const server = await startServer({ env: { ...NEVER, WEIR_LOG_FILE_BYTES: String(4 << 20) } })
@@ -211,30 +230,6 @@ test('W-13: rows of a deleted pool that were never flushed hold no log files', a
   // Otherwise a slow machine flushed the rows too early, and the test attacked nothing.
   expect(before).toBeGreaterThan(1)
 }, 300_000)
-
-let small: ReturnType<typeof fillSmall> | undefined
-
-/** A copy of a killed folder with two pools of twice five small segments, all due to be merged. */
-async function folderWithSmall() {
-  small ??= fillSmall()
-  const { dataDir, pools } = await small
-  const copy = join(temporaryFolder(), 'data')
-  cpSync(dataDir, copy, { recursive: true })
-  return { dataDir: copy, pools }
-}
-
-async function fillSmall() {
-  let server = await startServer({ env: NEVER })
-  const { dataDir } = server
-  const pools = [await server.createPool(KEYED), await server.createPool(KEYED)] as const
-  for (const pool of pools) await flushes(server, pool, FALLING)
-  await server.kill() // the flusher forgets its recent flushes
-  server = await startServer({ dataDir, env: NEVER })
-  for (const pool of pools) await flushes(server, at(server, pool), FALLING, FALLING_ROWS)
-  await server.kill()
-  for (const pool of pools) expect(segmentsOf(dataDir, pool.poolId).length).toBe(10)
-  return { dataDir, pools }
-}
 
 test('W-8: a damaged segment is left alone and said; the other segments and pools go on', async () => {
   const { dataDir, pools } = await folderWithSmall()
