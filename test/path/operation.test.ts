@@ -7,11 +7,21 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { must } from '../../src/util/assert.ts'
 import { SIGNAL_ECHO_MS } from '../../src/util/end-process.ts'
 import { ask, head, Raw } from '../api/client.ts'
-import { fetchToken, freePort, send, spawnServer, startServer, temporaryFolder } from '../util/server.ts'
+import {
+  adminOf,
+  fetchToken,
+  freePort,
+  send,
+  spawnServer,
+  startServer,
+  type TestPool,
+  type TestServer,
+  temporaryFolder,
+} from '../util/server.ts'
 import { column, pathOf, portOf, post } from './client.ts'
 
 const MAIN = fileURLToPath(new URL('../../src/app/main.js', import.meta.url))
@@ -107,143 +117,111 @@ test('options by environment; a flag goes before it', async () => {
   expect(end.output).toContain('kernel js, durability fsync')
 })
 
-test('webhookUrl begins with --public-url, else with the address', async () => {
-  const server = await startServer()
-  const pool = await server.createPool({})
-  expect(pool.url).toMatch(new RegExp(`^${server.base}/v1/[^/]+$`))
-  expect(portOf(server)).toBeGreaterThan(0)
-  await server.stop()
-  const dataDir = server.dataDir
-  const port = await freePort()
-  const again = spawnServer({ dataDir, args: ['--port', port, '--public-url', 'https://weir.example'] })
-  await again.ready
-  const base = `http://127.0.0.1:${port}`
-  const answer = await fetch(`${base}/graphql`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${await fetchToken(base, dataDir)}`,
-      'content-type': 'application/json',
-    },
-    body: JSON.stringify({
-      query: `{ dataSource(id: "${pool.sourceId}") { connectionSettings { ... on WebhookConnectionSettings { webhookUrl } } } }`,
-    }),
-  })
-  expect(await answer.text()).toContain(`https://weir.example${pathOf(pool)}`)
-  again.child.kill('SIGTERM')
-  expect((await again.ended).code).toBe(0)
-})
-
-test('SIGTERM answers what is in flight, exits 0, and leaves nothing to replay', async () => {
-  const server = await startServer()
-  const pool = await server.createPool({ columns, timestamp: 'ts', uniqueId: 'id' })
-  const { dataDir } = server
-  const text = JSON.stringify({ ts: '2026-01-01', id: 'late', n: 7 })
-  const late = await Raw.open(portOf(server))
-  late.write(head(pathOf(pool), [`Content-Length: ${text.length}`, 'Content-Type: application/json']))
-  late.write(text.slice(0, 10))
-  expect((await post(server, pool, { ts: '2026-01-01', id: 'a', n: 1 })).status).toBe(200)
-  const beginMs = performance.now()
-  server.child.kill('SIGTERM')
-  late.write(text.slice(10))
-  await late.untilClosed()
-  const end = await server.ended
-  // 10 s is the limit; a busy machine may add some.
-  expect(performance.now() - beginMs).toBeLessThan(15_000)
-  expect([end.code, end.signal]).toEqual([0, null])
-  expect(end.output).not.toContain('before everything was flushed')
-  const taken = late.received.startsWith('HTTP/1.1 200')
-  expect(late.received).toMatch(/^HTTP\/1\.1 (200|503)/)
-  const again = await startServer({ dataDir })
-  expect(again.output()).not.toContain('replayed')
-  expect(await again.count(pool.poolId)).toBe(taken ? '2' : '1')
-  expect(await again.sum(pool.poolId, 'n')).toBe(taken ? '8' : '1')
-  expect((await again.stop()).code).toBe(0)
-})
-
-test('after SIGKILL the log replays what was not flushed, and a token stays good', async () => {
-  const server = await startServer()
-  const pool = await server.createPool({ columns, timestamp: 'ts', uniqueId: 'id' })
-  const token = await fetchToken(server.base, server.dataDir)
-  expect((await post(server, pool, { ts: '2026-01-01', id: 'a', n: 1 })).status).toBe(200)
-  await server.kill()
-  const again = await startServer({ dataDir: server.dataDir })
-  expect(again.output()).toContain('replayed 1 requests from the log')
-  const answer = await fetch(`${again.base}/graphql`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-    body: JSON.stringify({
-      query: `{ counter(input: { metric: { count: { dataPool: { id: "${pool.poolId}" } } } }) { value } }`,
-    }),
-  })
-  expect(await answer.json()).toEqual({ data: { counter: { value: '1' } } })
-  await again.stop()
-})
-
-test('livez and readyz', async () => {
-  const server = await startServer()
-  for (const path of ['/livez', '/readyz'])
-    expect((await ask(portOf(server), path, { method: 'GET' })).status).toBe(200)
-  await server.stop()
-})
-
-test('the pool `events` is made once, and a deleted one does not come back', async () => {
-  const names = async (server: Awaited<ReturnType<typeof startServer>>) => {
-    const { data } = await server.graphql<{ dataPools: { nodes: { id: string; uniqueName: string }[] } }>(
+/** One folder over the lives of its server: each test goes on where the one before ended. */
+describe('a folder', () => {
+  const dataDir = join(temporaryFolder(), 'data')
+  const shape = { columns, timestamp: 'ts', uniqueId: 'id' }
+  let server: TestServer
+  let pool: TestPool
+  let made: readonly { readonly id: string; readonly uniqueName: string }[]
+  const names = async () => {
+    const { data } = await server.graphql<{ dataPools: { nodes: typeof made } }>(
       '{ dataPools { nodes { id uniqueName } } }',
     )
     return data.dataPools.nodes
   }
-  const first = await startServer()
-  const made = await names(first)
-  expect(made.map(pool => pool.uniqueName)).toEqual(['events', 'weir_rejected_events'])
-  await first.stop()
-  const second = await startServer({ dataDir: first.dataDir })
-  expect(await names(second)).toEqual(made)
-  const gone = await second.graphql(`mutation { deleteDataPool(id: "${made[0]!.id}") }`)
-  expect(gone.errors).toBeUndefined()
-  await second.stop()
-  const third = await startServer({ dataDir: first.dataDir })
-  expect(await names(third)).toEqual(made.slice(1))
-  await third.stop()
-})
 
-test('the first steps are printed once, by the first start that listens', async () => {
-  const taken = createServer().listen(0, '127.0.0.1')
-  await once(taken, 'listening')
-  const { port } = taken.address() as AddressInfo
-  const dataDir = join(temporaryFolder(), 'data')
-  const failed = await spawnServer({ dataDir, args: ['--port', String(port)] }).ended
-  taken.close()
-  expect([failed.code, failed.output]).toEqual([2, expect.not.stringContaining('first application')])
-  const printed: string[] = []
-  for (let start = 0; start < 2; start += 1)
-    printed.push((await (await startServer({ dataDir })).stop()).output)
-  const { clientId, clientSecret } = JSON.parse(readFileSync(join(dataDir, 'admin.json'), 'utf8')) as {
-    readonly clientId: string
-    readonly clientSecret: string
-  }
-  expect(printed[0]).toContain(`first application ${clientId}, secret ${clientSecret}`)
-  expect(printed[0]?.match(/^(curl|TOKEN=)/gm)).toHaveLength(3)
-  expect(printed[1]).not.toMatch(/first application|curl/)
-})
+  test('the first start that listens prints the first steps, and makes the pool `events`', async () => {
+    const taken = createServer().listen(0, '127.0.0.1')
+    await once(taken, 'listening')
+    const { port } = taken.address() as AddressInfo
+    const failed = await spawnServer({ dataDir, args: ['--port', String(port)] }).ended
+    taken.close()
+    expect([failed.code, failed.output]).toEqual([2, expect.not.stringContaining('first application')])
+    server = await startServer({ dataDir })
+    const { clientId, clientSecret } = adminOf(dataDir)
+    const steps = () => server.output().match(/^(curl|TOKEN=)/gm)?.length
+    await expect.poll(steps).toBe(3)
+    expect(server.output()).toContain(`first application ${clientId}, secret ${clientSecret}`)
+    made = await names()
+    expect(made.map(({ uniqueName }) => uniqueName)).toEqual(['events', 'weir_rejected_events'])
+    for (const path of ['/livez', '/readyz'])
+      expect((await ask(portOf(server), path, { method: 'GET' })).status).toBe(200)
+  })
 
-test('WEIR_CLIENT_ID and WEIR_CLIENT_SECRET replace the first application', async () => {
-  const first = await startServer()
-  const old = JSON.parse(readFileSync(join(first.dataDir, 'admin.json'), 'utf8')) as Record<string, string>
-  await first.stop()
-  const env = { WEIR_CLIENT_ID: 'given', WEIR_CLIENT_SECRET: 'a-secret-that-was-given' }
-  const second = await startServer({ dataDir: first.dataDir, env })
-  const status = async (id: string, secret: string) => {
-    const form = new URLSearchParams({
-      grant_type: 'client_credentials',
-      client_id: id,
-      client_secret: secret,
+  test('after SIGKILL the log replays what was not flushed, and a token stays good', async () => {
+    pool = await server.createPool(shape)
+    // Without --public-url a webhookUrl begins with the address.
+    expect(pool.url).toMatch(new RegExp(`^${server.base}/v1/[^/]+$`))
+    const token = await fetchToken(server.base, dataDir)
+    expect((await post(server, pool, { ts: '2026-01-01', id: 'a', n: 1 })).status).toBe(200)
+    await server.kill()
+    server = await startServer({ dataDir })
+    expect(server.output()).toContain('replayed 1 requests from the log')
+    const count = `{ counter(input: { metric: { count: { dataPool: { id: "${pool.poolId}" } } } }) { value } }`
+    const answer = await fetch(`${server.base}/graphql`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ query: count }),
     })
-    return (await fetch(`${second.base}/oauth2/token`, { method: 'POST', body: form })).status
-  }
-  expect(await status(env.WEIR_CLIENT_ID, env.WEIR_CLIENT_SECRET)).toBe(200)
-  expect(await status(old['clientId']!, old['clientSecret']!)).toBe(401)
-  await second.stop()
+    expect(await answer.json()).toEqual({ data: { counter: { value: '1' } } })
+    expect((await names()).slice(0, 2)).toEqual(made)
+    expect((await server.graphql(`mutation { deleteDataPool(id: "${made[0]!.id}") }`)).errors).toBeUndefined()
+  })
+
+  test('SIGTERM answers what is in flight, exits 0, and leaves nothing to replay', async () => {
+    const text = JSON.stringify({ ts: '2026-01-01', id: 'late', n: 7 })
+    const late = await Raw.open(portOf(server))
+    late.write(head(pathOf(pool), [`Content-Length: ${text.length}`, 'Content-Type: application/json']))
+    late.write(text.slice(0, 10))
+    expect((await post(server, pool, { ts: '2026-01-01', id: 'b', n: 2 })).status).toBe(200)
+    const beginMs = performance.now()
+    server.child.kill('SIGTERM')
+    late.write(text.slice(10))
+    await late.untilClosed()
+    const end = await server.ended
+    // 10 s is the limit; a busy machine may add some.
+    expect(performance.now() - beginMs).toBeLessThan(15_000)
+    expect([end.code, end.signal]).toEqual([0, null])
+    expect(end.output).not.toContain('before everything was flushed')
+    expect(end.output).not.toMatch(/first application|curl/)
+    const taken = late.received.startsWith('HTTP/1.1 200')
+    expect(late.received).toMatch(/^HTTP\/1\.1 (200|503)/)
+    server = await startServer({ dataDir })
+    expect(server.output()).not.toContain('replayed')
+    expect(await server.count(pool.poolId)).toBe(taken ? '3' : '2')
+    expect(await server.sum(pool.poolId, 'n')).toBe(taken ? '10' : '3')
+    // A pool that was deleted does not come back.
+    expect(await names()).toEqual([made[1], { id: pool.poolId, uniqueName: expect.any(String) }])
+    expect((await server.stop()).code).toBe(0)
+  })
+
+  test('--public-url begins each webhookUrl, and WEIR_CLIENT_ID and …_SECRET replace the first application', async () => {
+    const old = adminOf(dataDir)
+    const env = { WEIR_CLIENT_ID: 'given', WEIR_CLIENT_SECRET: 'a-secret-that-was-given' }
+    const args = ['--public-url', 'https://weir.example', '--port', await freePort()]
+    const again = spawnServer({ dataDir, args, env })
+    await again.ready
+    const base = `http://127.0.0.1:${args[3]}`
+    const form = (client_id: string, client_secret: string) =>
+      fetch(`${base}/oauth2/token`, {
+        method: 'POST',
+        body: new URLSearchParams({ grant_type: 'client_credentials', client_id, client_secret }),
+      })
+    expect((await form(old.clientId, old.clientSecret)).status).toBe(401)
+    const given = await form(env.WEIR_CLIENT_ID, env.WEIR_CLIENT_SECRET)
+    const { access_token } = (await given.json()) as { access_token: string }
+    const answer = await fetch(`${base}/graphql`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${access_token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({
+        query: `{ dataSource(id: "${pool.sourceId}") { connectionSettings { ... on WebhookConnectionSettings { webhookUrl } } } }`,
+      }),
+    })
+    expect(await answer.text()).toContain(`https://weir.example${pathOf(pool)}`)
+    again.child.kill('SIGTERM')
+    expect((await again.ended).code).toBe(0)
+  })
 })
 
 test('/metrics counts events by pool, result and code, refusals, flushes and their delay', async () => {
