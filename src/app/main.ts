@@ -5,5 +5,7 @@
  */
 import { existsSync } from 'node:fs'
 
-const bundled = new URL('../../bundle/run-command.js', import.meta.url)
-await (existsSync(bundled) ? import(bundled.href) : import('./run-command.ts'))
+if (existsSync(new URL('../../bundle/run-command.js', import.meta.url)))
+  // @ts-expect-error It is made after this file is compiled.
+  await import('../../bundle/run-command.js')
+else await import('./run-command.ts')
