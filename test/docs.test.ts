@@ -7,17 +7,27 @@ import { basename, dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { expect, test } from 'vitest'
 import { COMMANDS, commandHelp, helpText } from '../src/app/commands.ts'
-import { KEY_COLUMNS_MAX } from '../src/catalog/change/table-settings.ts'
+import {
+  APPLICATIONS_MAX,
+  DESCRIPTION_BYTES_MAX,
+  METRICS_MAX,
+  POOLS_MAX,
+  SOURCES_MAX,
+} from '../src/catalog/change/change.ts'
+import { RETENTION_DAYS_MAX } from '../src/catalog/change/change-pool.ts'
+import { CONNECTION_SETTINGS_CHARACTERS_MAX, SOURCE_TABLES_MAX } from '../src/catalog/change/change-source.ts'
+import {
+  KEY_COLUMNS_MAX,
+  TABLE_SETTINGS_NAMES_MAX,
+  TABLE_SETTINGS_TEXT_BYTES_MAX,
+} from '../src/catalog/change/table-settings.ts'
 import { SPARE_FILES_MIN } from '../src/log/spare-thread.ts'
 import { FUNCTIONS } from '../src/query/expression/functions.ts'
 import { must } from '../src/util/assert.ts'
 import { FORMAT_VERSION } from '../src/util/data-folder.ts'
 import {
-  APPLICATIONS_MAX,
   CLICKHOUSE_TYPE_CHARACTERS_MAX,
-  CONNECTION_SETTINGS_CHARACTERS_MAX,
   CREDENTIAL_BYTES_MAX,
-  DESCRIPTION_BYTES_MAX,
   EXPRESSION_COMMENTS_MAX,
   EXPRESSION_DEPTH_MAX,
   EXPRESSION_NODES_MAX,
@@ -28,14 +38,9 @@ import {
   LOG_FILE_BYTES,
   LOG_FILE_BYTES_MIN,
   METRIC_DIMENSIONS_MAX,
-  METRICS_MAX,
   PLACEHOLDERS_MAX,
   POLICIES_PER_POOL_MAX,
-  POOLS_MAX,
   QUANTILES_MAX,
-  RETENTION_DAYS_MAX,
-  SOURCE_TABLES_MAX,
-  SOURCES_MAX,
   SPARE_FILES_MAX,
   SQL_TEXT_BYTES_MAX,
   STATEMENT_COLUMNS_MAX,
@@ -43,8 +48,6 @@ import {
   STATEMENT_SELECTS_MAX,
   STATEMENT_TABLES_MAX,
   STATEMENT_WORDS_MAX,
-  TABLE_SETTINGS_NAMES_MAX,
-  TABLE_SETTINGS_TEXT_BYTES_MAX,
   TEXTS_JOINED_MAX,
   UNIQUE_VALUES_MAX,
 } from '../src/util/limits.ts'

@@ -8,7 +8,7 @@ import { must } from '../util/assert.ts'
 import { type Disk, readFile, disk as realDisk } from '../util/disk.ts'
 import { asDamage, CannotRun, Damaged, Unavailable } from '../util/errors.ts'
 import { MiB } from '../util/limits.ts'
-import { BACKUP_FILE, type Paths, pathsOf } from '../util/paths.ts'
+import { BACKUP_FILE, pathsOf } from '../util/paths.ts'
 import { fail, note, say } from '../util/say.ts'
 import { whyNotPlain } from './backup/backup-folder.ts'
 import { type BackupContents, damagedText, decodeBackup, summaryOf } from './backup/backup-format.ts'
@@ -20,10 +20,9 @@ import {
   copyFile,
   hashFile,
 } from './backup/copy-file.ts'
-import { isOfSegment, type LostFile, leaveOut } from './backup/left-out.ts'
-import { fillNewFolder } from './backup/new-folder.ts'
+import { fillNewFolder, type LostFile, type Restored, type RestoreOptions } from './backup/new-folder.ts'
 import { isBucketUrl } from './bucket/bucket-address.ts'
-import { type Restored, restoreBucket } from './bucket/restore-bucket.ts'
+import { restoreBucket } from './bucket/restore-bucket.ts'
 import { whenInterrupted } from './interrupts.ts'
 import { withCopyProgress } from './progress.ts'
 
@@ -76,26 +75,21 @@ export async function restore({ config, positionals, flags }: CommandInput): Pro
   }
 }
 
-interface RestoreOptions {
+interface FolderRestore extends RestoreOptions {
   readonly disk: Disk
-  readonly from: string
-  /** The new data folder: missing, empty, or left by an interrupted restore. */
-  readonly to: Paths
-  readonly takesIncomplete: boolean
-  readonly onProgress: (progress: CopyProgress) => void
 }
 
 /**
  * Restores a backup. Rejects with Damaged (the backup is damaged or incomplete) or CannotRun (there
  * is no backup, or the new folder is in use or not empty).
  */
-export async function restoreBackup(options: RestoreOptions): Promise<Restored> {
+export async function restoreBackup(options: FolderRestore): Promise<Restored> {
   const { disk, from, to, takesIncomplete } = options
   const contents = readContents(disk, from)
   const lost: LostFile[] = []
   for await (const damage of findDamage(disk, from, contents, options.onProgress)) {
     const path = relative(from, damage.file)
-    if (!takesIncomplete || !isOfSegment(path)) throw damage
+    if (!takesIncomplete || !path.startsWith('segment/')) throw damage
     lost.push({ path, what: 'it is not as BACKUP lists it', found: damage.file })
   }
   if (contents.damaged !== undefined && !takesIncomplete)
@@ -106,24 +100,11 @@ export async function restoreBackup(options: RestoreOptions): Promise<Restored> 
     )
   const isLost = new Set(lost.map(({ path }) => path))
   const files = contents.files.filter(({ path }) => !isLost.has(path))
-  const leftOut: string[] = []
-  await fillNewFolder(disk, to, async () => {
-    const folders = await copyBackup(options, { ...contents, files })
-    leftOut.push(...(await leaveOut(to, lost)))
-    return folders
+  const leftOut = await fillNewFolder(disk, to, async () => {
+    return { folders: await copyBackup(options, { ...contents, files }), lost }
   })
   const damaged = (contents.damaged ?? []).filter(({ path }) => !isLost.has(path))
   return { ...summaryOf(contents), damaged, leftOut }
-}
-
-/** Reads every file of the backup. Rejects as `restoreBackup`. */
-export async function verifyBackup(
-  options: Pick<RestoreOptions, 'disk' | 'from' | 'onProgress'>,
-): Promise<BackupContents> {
-  const { disk, from, onProgress } = options
-  const contents = readContents(disk, from)
-  for await (const damage of findDamage(disk, from, contents, onProgress)) throw damage
-  return contents
 }
 
 /** Reads the file BACKUP. @throws CannotRun where it is missing, Damaged where it is damaged */
@@ -185,7 +166,7 @@ async function damageOf(
 
 /** Copies all files. Returns their folders, outermost first. */
 export async function copyBackup(
-  options: RestoreOptions,
+  options: FolderRestore,
   contents: BackupContents,
 ): Promise<readonly string[]> {
   const { disk, from, to } = options
@@ -206,7 +187,7 @@ export async function copyBackup(
 }
 
 function copyDeps(
-  { disk, onProgress }: Pick<RestoreOptions, 'disk' | 'onProgress'>,
+  { disk, onProgress }: Pick<FolderRestore, 'disk' | 'onProgress'>,
   contents: BackupContents,
   phase: CopyProgress['phase'],
 ): CopyDeps {

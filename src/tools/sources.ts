@@ -6,13 +6,14 @@ import { flagsOf, SOURCE_SETTINGS } from '../api/openapi/admin-requests.ts'
 import { PRESET_NAMES, PRESETS, presetNamed, presetSteps } from '../catalog/presets.ts'
 import { CLEAN, type CommandInput } from '../database/command.ts'
 import type { Config } from '../database/config.ts'
+import { inferColumns, type Proposal } from '../parse/infer/infer.ts'
+import { INFER_BYTES_MAX, readSamples } from '../parse/infer/samples.ts'
 import { localUrl } from '../util/addresses.ts'
 import { must } from '../util/assert.ts'
 import { CannotRun } from '../util/errors.ts'
 import { likelyName } from '../util/misspelt.ts'
 import { printable, say } from '../util/say.ts'
 import { askCatalog, checked } from './ask-catalog.ts'
-import { infer } from './infer-columns.ts'
 import { manageSources, type ShownSource, type SourcesRequest } from './manage-sources.ts'
 import { readJsonFile, readSmallFile } from './small-files.ts'
 import { pairLines, tableLines } from './text-tables.ts'
@@ -243,5 +244,58 @@ function presetLines(preset: NamedPreset): string[] {
     ...numbered(steps),
     '',
     delivery,
+  ]
+}
+
+/**
+ * Proposes columns and a key from a file of sample events, without a server.
+ *
+ * Prints a table with reasons, or with `asJson` the connectionSettings of createWebhookDataSource,
+ * which `weir sources create --columns` takes too.
+ */
+async function infer(path: string, asJson: boolean): Promise<number> {
+  if (path === '') throw new CannotRun('weir sources infer needs a file of events; - is standard input')
+  const samples = readSamples(await readSmallFile(path, INFER_BYTES_MAX))
+  const proposal = 'problem' in samples ? samples : inferColumns(samples)
+  if ('problem' in proposal) throw new CannotRun(proposal.problem.message)
+  if (asJson) say(JSON.stringify(settingsOf(proposal), null, 2))
+  else for (const line of proposalLines(proposal)) say(line)
+  return CLEAN
+}
+
+function settingsOf({ columns, uniqueId, timestamp, orderBy }: Proposal) {
+  return {
+    columns: columns.map(({ reason: _, ...column }) => column),
+    timestamp: timestamp.column,
+    uniqueId: uniqueId.column,
+    tableSettings: orderBy === null ? null : { orderBy },
+  }
+}
+
+function proposalLines({ events, columns, uniqueId, timestamp, orderBy, leftOut }: Proposal): string[] {
+  return [
+    `${events} events`,
+    '',
+    ...tableLines(columns, [
+      ['column', each => each.name],
+      ['type', each => each.type],
+      ['property', each => each.jsonProperty],
+      ['nullable', each => (each.nullable ? 'yes' : 'no')],
+      ['coerce', each => (each.coerce ? 'yes' : 'no')],
+      ['reason', each => each.reason],
+    ]),
+    '',
+    `unique id: ${printable(uniqueId.column ?? 'none')}. ${printable(uniqueId.reason)}`,
+    `timestamp: ${printable(timestamp.column ?? 'none')}. ${printable(timestamp.reason)}`,
+    ...(orderBy === null ? [] : [`key: ${printable(orderBy.join(', '))}`]),
+    ...(leftOut.length === 0
+      ? []
+      : [
+          '',
+          ...tableLines(leftOut, [
+            ['left out', each => each.jsonProperty],
+            ['reason', each => each.reason],
+          ]),
+        ]),
   ]
 }

@@ -1,6 +1,6 @@
 /**
- * The maximums of Weir that a client can meet, and those that several files share, each with its
- * reason and what happens beyond it. A bound of one file stands at that file's head.
+ * The maximums that several files share, and those of clients, each with its reason and what
+ * happens beyond it. A bound of one file stands at that file's head.
  *
  * W-9: nothing between admission and ack is unbounded. A queue, buffer, loop or wait without a
  * constant is a bug.
@@ -73,36 +73,16 @@ export const COLUMNS_MAX = 500
 export const COLUMN_NAME_BYTES_MAX = 128
 /** Bytes of a column's jsonProperty in UTF-8: each message about a bad event repeats it. */
 export const JSON_PROPERTY_BYTES_MAX = 1_024
-/** Bytes of a unique name in UTF-8: it labels metrics and stands in URLs. */
-export const UNIQUE_NAME_BYTES_MAX = 256
-/** Bytes of a description in UTF-8: the whole catalog is in memory. */
-export const DESCRIPTION_BYTES_MAX = 8_192
 /** Bytes of a webhook's user name, and of its password, in UTF-8: headers are short. */
 export const CREDENTIAL_BYTES_MAX = 1_024
 /** Characters of an `Authorization` header. Two credentials in base64 take 2,738. */
 export const AUTHORIZATION_CHARACTERS_MAX = 4 * KiB
-/** Data pools of a server. Each has a memtable, a manifest and schemas in memory. */
-export const POOLS_MAX = 20_000
-/** Data sources of a server. One stays when its pool is deleted. */
-export const SOURCES_MAX = 20_000
-/** Predefined metrics of a server. */
-export const METRICS_MAX = 100_000
 /** Dimensions of a metric: as many as a pool has columns. */
 export const METRIC_DIMENSIONS_MAX = COLUMNS_MAX
-/** Applications of a server. */
-export const APPLICATIONS_MAX = 10_000
 /** Access policies of one pool: a reader looks through them. */
 export const POLICIES_PER_POOL_MAX = 1_000
-/** Tables that an Http or S3 data source declares. */
-export const SOURCE_TABLES_MAX = 100
-/** Characters of the other connection settings of a data source, as JSON. */
-export const CONNECTION_SETTINGS_CHARACTERS_MAX = 16 * KiB
 /** Characters of a ClickHouse type. */
 export const CLICKHOUSE_TYPE_CHARACTERS_MAX = 256
-/** Entries of each list of table settings. */
-export const TABLE_SETTINGS_NAMES_MAX = 32
-/** Bytes of an entry of table settings in UTF-8: an expression over columns. */
-export const TABLE_SETTINGS_TEXT_BYTES_MAX = 1_024
 /** Bytes of an SQL text of a caller, such as filterSql. Parsing the worst one takes 50 ms. */
 export const SQL_TEXT_BYTES_MAX = 16 * KiB
 /** Random bytes of a new secret. */
@@ -114,12 +94,8 @@ export const SECRET_BYTES = 32
 export const HANDSHAKE_MS = 300_000
 /** Jobs that have not ended, in shares of applications; one more is BAD_REQUEST. */
 export const JOBS_UNFINISHED_MAX = 2_000
-/** Columns that one update sets, each with an expression of its own. */
-export const UPDATED_COLUMNS_MAX = 64
 /** Ended jobs that the catalog keeps. The one that ended first goes first. */
 export const JOBS_ENDED_MAX = 10_000
-/** Days of retention: a hundred years. More is BAD_REQUEST. */
-export const RETENTION_DAYS_MAX = 36_500
 /** Characters of a secret or the /metrics token, at least. A shorter word is soon guessed. */
 export const CLIENT_SECRET_CHARACTERS_MIN = 16
 /** Time for which a token is valid. Clients fetch a new one before. */
@@ -128,16 +104,6 @@ export const TOKEN_SECONDS = 3_600
 export const TOKEN_BODY_BYTES_MAX = 16 * KiB
 /** Fields of a token request's form. Five have a meaning; the others are ignored. */
 export const TOKEN_FIELDS_MAX = 64
-/** Bytes of `policy_values`. A token with them fits into AUTHORIZATION_CHARACTERS_MAX. */
-export const POLICY_VALUES_BYTES_MAX = KiB
-/** Values in `policy_values`. */
-export const POLICY_VALUES_MAX = 32
-/** Characters of a name in `policy_values`. */
-export const POLICY_VALUE_NAME_CHARACTERS_MAX = 128
-/** Characters of a text in `policy_values`. */
-export const POLICY_VALUE_CHARACTERS_MAX = 512
-/** Keys whose tokens are accepted: the newest, and those that it followed within TOKEN_SECONDS. */
-export const SIGNING_KEYS_MAX = 16
 /** Verified tokens in memory, with AUTHORIZATION_CHARACTERS_MAX at most; they have 300. */
 export const TOKENS_REMEMBERED_MAX = 2_048
 /**
@@ -433,14 +399,6 @@ export const FLUSH_BYTES = 64 * MiB
  * limit in 2 to 7 s.
  */
 export const LOG_UNFLUSHED_BYTES = 512 * MiB
-/** Index time of a full flush above which flushes get smaller (store/flush/flush-policy.ts). */
-export const FLUSH_INDEX_MS_MAX = 1_000
-/** Index time that smaller flushes aim at: a reader waits for four or five flushes. */
-export const FLUSH_SMALLER_MS_MAX = 300
-/** Index time of a smaller flush below which flushes grow: below half of the aim. */
-export const FLUSH_SMALLER_MS_MIN = 140
-/** Estimated index time of a full flush below which flushes grow. */
-export const FLUSH_INDEX_MS_MIN = 480
 /** Rows of one flush, with those of recent flushes that it writes again. */
 const FLUSH_ROWS_MAX = 2 * FLUSH_ROWS
 /** Rows of a small segment that the next flush may write again (recent-flushes.ts). */
@@ -545,8 +503,6 @@ export const JOBS_LISTED_MAX = 400
 export const BACKGROUND_NICE = 5
 /** Nice value of threads that run queries or encode rows: acks, flushes and the index go first. */
 export const QUERY_NICE = 7
-/** Bytes of lines that wait for standard output, and for standard error: some 2,000 lines. */
-export const LINES_WAITING_BYTES_MAX = 1 * MiB
 
 // ═════ How the limits fit together ═══════════════════════════════════════════════════════════════
 
@@ -585,7 +541,5 @@ assert(
   COMPACT_FAN_IN <= COMPACT_RUN_MAX && COMPACT_FAN_IN <= COMPACT_INPUTS_MAX,
   'a full tier fits in a merge',
 )
-assert(FLUSH_INDEX_MS_MIN < FLUSH_INDEX_MS_MAX, 'a flush that is full again is not made smaller at once')
-assert(FLUSH_SMALLER_MS_MIN < FLUSH_SMALLER_MS_MAX / 2, 'a flush of half the size is not made larger at once')
 assert(FLUSH_BYTES * FLUSHES_MAX <= MEMTABLE_BYTES_MAX, 'the running flushes fit in the memtable')
 assert(FLUSH_BYTES <= MEMTABLE_WAITING_BYTES_MAX, 'a memtable fills before it is flushed for its memory')

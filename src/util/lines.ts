@@ -13,9 +13,12 @@ import { isatty } from 'node:tty'
 import { assert } from './assert.ts'
 import { monotonicMs } from './clock.ts'
 import { beforeEnd, killProcess } from './end-process.ts'
-import { LINES_WAITING_BYTES_MAX } from './limits.ts'
+import { MiB } from './limits.ts'
 import { BEGUN, bytesOf, DONE, LEFT_OUT, type LineCalls, NUMBERS, OUTPUTS, WRITES } from './line-writer.ts'
 import { startThread } from './thread-kit.ts'
+
+/** Bytes of lines that wait for standard output, and for standard error: some 2,000 lines. */
+export const LINES_WAITING_BYTES_MAX = 1 * MiB
 
 /** Time for the thread to start. A server that is refused may end before. */
 const BEGIN_MS_MAX = 5_000

@@ -4,6 +4,7 @@
  */
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { POLICY_VALUES_BYTES_MAX } from '../../src/catalog/access/policy-values.ts'
 import { createTokens, type Identity, type Tokens } from '../../src/catalog/access/token.ts'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import {
@@ -12,10 +13,10 @@ import {
   modifyApplication,
   rotateSecret,
 } from '../../src/catalog/change/change-application.ts'
-import { rotateSigningKey } from '../../src/catalog/change/change-signing-key.ts'
+import { rotateSigningKey, SIGNING_KEYS_MAX } from '../../src/catalog/change/change-signing-key.ts'
 import type { Application, Scope, SigningKey } from '../../src/catalog/documents/model.ts'
 import { must } from '../../src/util/assert.ts'
-import { POLICY_VALUES_BYTES_MAX, SIGNING_KEYS_MAX, TOKENS_REMEMBERED_MAX } from '../../src/util/limits.ts'
+import { TOKENS_REMEMBERED_MAX } from '../../src/util/limits.ts'
 import { type Folder, makeFolder } from './folder.ts'
 
 const ADDRESS = '192.0.2.1'

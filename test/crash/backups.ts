@@ -5,10 +5,10 @@
  */
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { restoreBackup, verifyBackup } from '../../src/tools/restore.ts'
+import { restoreBackup } from '../../src/tools/restore.ts'
 import { disk } from '../../src/util/disk.ts'
 import { BACKUP_FILE, pathsOf } from '../../src/util/paths.ts'
-import { verifyFolder } from '../util/verify.ts'
+import { verifyBackup, verifyFolder } from '../util/verify.ts'
 import { ConnectionLost, Violation } from './client.ts'
 import type { ClientState } from './client-state.ts'
 import { mayLose, type Target } from './requests.ts'
@@ -48,7 +48,7 @@ export async function checkUnansweredBackups(state: ClientState): Promise<void> 
 
 async function mustBeWhole(state: ClientState, folder: string, isRestored: boolean): Promise<void> {
   state.tally.backups += 1
-  await verifyBackup({ disk, from: folder, onProgress: SILENT })
+  await verifyBackup(disk, folder)
   if (!isRestored) return
   const to = `${folder}-restored`
   await restoreBackup({ disk, from: folder, to: pathsOf(to), takesIncomplete: false, onProgress: SILENT })

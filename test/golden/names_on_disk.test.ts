@@ -15,7 +15,7 @@ const LIST = fileURLToPath(new URL('../../../test/golden/names-on-disk.txt', imp
 
 const ADVICE = `Names on disk changed. Every folder that a landed version wrote must open in this one.
 A name that was changed or removed: read the old one too (RENAMED_KEYS in format/parquet-footer.ts,
-catalog/documents/upgrade.ts, index/index-entry.ts), or raise the format's number, so that earlier versions
+catalog/documents/memory.ts, index/index-entry.ts), or raise the format's number, so that earlier versions
 refuse the folder, and convert it at the start. A new name: an older folder lacks it.
 Then write the change to the page of the format, and run this test with UPDATE=1, which writes the list.`
 

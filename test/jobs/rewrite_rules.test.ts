@@ -2,7 +2,7 @@
  * What a job that deletes rows or sets columns may ask for: refusals come at once, with a sentence.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { UPDATED_COLUMNS_MAX } from '../../src/util/limits.ts'
+import { UPDATED_COLUMNS_MAX } from '../../src/catalog/change/change-rewrite.ts'
 import { column, NEVER } from '../path/compaction.ts'
 import { startServer, type TestPool, type TestServer } from '../util/server.ts'
 import { EVERY_TYPE, postOne, refusal, rowsOf, runJob } from './rewrite-jobs.ts'

@@ -7,17 +7,15 @@ import type { FlushCommit } from '../../src/index/index-types.ts'
 import {
   FLUSH_CALM_MS,
   FLUSH_GROW_MS,
-  FLUSH_SHRINK_MAX,
-  FLUSH_SHRINK_REST_MS,
-} from '../../src/store/flush/flush-policy.ts'
-import { FLUSH_TICK_MS } from '../../src/store/flush/flusher.ts'
-import {
   FLUSH_INDEX_MS_MAX,
   FLUSH_INDEX_MS_MIN,
+  FLUSH_SHRINK_MAX,
+  FLUSH_SHRINK_REST_MS,
   FLUSH_SMALLER_MS_MAX,
   FLUSH_SMALLER_MS_MIN,
-  FLUSHES_MAX,
-} from '../../src/util/limits.ts'
+} from '../../src/store/flush/flush-policy.ts'
+import { FLUSH_TICK_MS } from '../../src/store/flush/flusher.ts'
+import { FLUSHES_MAX } from '../../src/util/limits.ts'
 import { FlusherHarness, settle } from './flusher-harness.ts'
 
 const ROWS = 1_600

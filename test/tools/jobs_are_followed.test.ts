@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { keys, Memory } from '../../src/catalog/documents/memory.ts'
 import type { Job } from '../../src/catalog/documents/model.ts'
-import { type AskJobs, allJobs, followJobs, type JobsView } from '../../src/tools/follow-jobs.ts'
+import { type AskJobs, allJobs, followJobs, type JobsView } from '../../src/tools/jobs.ts'
 import { type ListRequest, listJobs, type ShownJob } from '../../src/tools/manage-jobs.ts'
 import { NoAnswer } from '../../src/tools/running-server.ts'
 import { must } from '../../src/util/assert.ts'

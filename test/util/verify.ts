@@ -5,11 +5,14 @@
 
 import { COMMANDS } from '../../src/app/commands.ts'
 import { readCommandLine } from '../../src/database/command.ts'
+import type { BackupContents } from '../../src/tools/backup/backup-format.ts'
 import { openOffline } from '../../src/tools/offline.ts'
 import { rebuildIndex } from '../../src/tools/rebuild.ts'
 import { findingText, Report } from '../../src/tools/report.ts'
+import { findDamage, readContents } from '../../src/tools/restore.ts'
 import { readCatalog } from '../../src/tools/stopped-folder.ts'
 import { checkFolder } from '../../src/tools/verify.ts'
+import type { Disk } from '../../src/util/disk.ts'
 import { pathsOf } from '../../src/util/paths.ts'
 
 const SILENT = { step: () => undefined, end: () => undefined }
@@ -28,6 +31,13 @@ export async function verifyFolder(dataDir: string): Promise<readonly string[]> 
   if (report.count > 0)
     throw new NotClean(`weir verify ${dataDir}:\n${report.findings.map(findingText).join('\n')}`)
   return report.notes
+}
+
+/** Reads every file of a backup in a folder. Throws its first damage. */
+export async function verifyBackup(on: Disk, from: string): Promise<BackupContents> {
+  const contents = readContents(on, from)
+  for await (const damage of findDamage(on, from, contents, () => undefined)) throw damage
+  return contents
 }
 
 /** Does what `weir rebuild` does. Returns the number of segments of the new index. */

@@ -5,12 +5,16 @@
  * A value that is not taken refuses the whole request. No token is better than one that looks
  * limited to a tenant and is limited to another.
  */
-import {
-  POLICY_VALUE_CHARACTERS_MAX,
-  POLICY_VALUE_NAME_CHARACTERS_MAX,
-  POLICY_VALUES_BYTES_MAX,
-  POLICY_VALUES_MAX,
-} from '../../util/limits.ts'
+import { KiB } from '../../util/limits.ts'
+
+/** Bytes of `policy_values`. A token with them fits into AUTHORIZATION_CHARACTERS_MAX. */
+export const POLICY_VALUES_BYTES_MAX = KiB
+/** Values in `policy_values`. */
+const POLICY_VALUES_MAX = 32
+/** Characters of a name in `policy_values`. */
+const POLICY_VALUE_NAME_CHARACTERS_MAX = 128
+/** Characters of a text in `policy_values`. */
+const POLICY_VALUE_CHARACTERS_MAX = 512
 
 /** Values by name. The object has no prototype, so `constructor` is a name like any other. */
 export type PolicyValues = Readonly<Record<string, string | number | boolean>>

@@ -4,7 +4,6 @@
  */
 import { RECEIVED_AT } from '../../format/schema.ts'
 import { newId } from '../../util/ids.ts'
-import { RETENTION_DAYS_MAX } from '../../util/limits.ts'
 import type { Change, ColumnInput, Entry, IdOrName, PoolInput } from '../documents/catalog-types.ts'
 import { keys, type Memory } from '../documents/memory.ts'
 import { type DataSource, type Meta, type Pool, type Tombstone, versionOf } from '../documents/model.ts'
@@ -27,6 +26,9 @@ import { metricKeysOf } from './change-metric.ts'
 import { policyKeysOf } from './change-policy.ts'
 import { type Checked, checkPool, columnTypeOf, orNull, TIME_TYPES } from './rules.ts'
 import { expiryProblem } from './table-settings.ts'
+
+/** Days of retention: a hundred years. More is BAD_REQUEST. */
+export const RETENTION_DAYS_MAX = 36_500
 
 export interface NewPool extends Named, Omit<PoolInput, 'columns'> {
   /** The id of an Http source. Where it is absent, the source is the INTERNAL one. */

@@ -1,7 +1,6 @@
 /** The jobs that delete rows of a pool, or set columns of them. */
 
 import { assert } from '../../util/assert.ts'
-import { UPDATED_COLUMNS_MAX } from '../../util/limits.ts'
 import { keys } from '../documents/memory.ts'
 import {
   type Job,
@@ -24,6 +23,9 @@ import {
   theJob,
   unfinishedJobs,
 } from './change-job.ts'
+
+/** Columns that one update sets, each with an expression of its own. */
+export const UPDATED_COLUMNS_MAX = 64
 
 /** A new job over the rows with sequences below `beforeSequence`. */
 export interface NewRewriteJob extends RewriteInput {

@@ -1,8 +1,10 @@
 /** The change of the key that signs tokens. */
-import { SIGNING_KEYS_MAX } from '../../util/limits.ts'
 import { keys } from '../documents/memory.ts'
 import { acceptedKeys, makeSigningKey } from '../documents/signing-keys.ts'
 import type { Decide } from './change.ts'
+
+/** Keys whose tokens are accepted: the newest, and those that it followed within TOKEN_SECONDS. */
+export const SIGNING_KEYS_MAX = 16
 
 interface RotatedKey {
   readonly kid: string

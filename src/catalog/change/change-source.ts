@@ -4,11 +4,7 @@
  */
 import { NO_SENDER, type SenderSettings, SIGNATURE_SECRETS_MAX } from '../../format/sender.ts'
 import { newId } from '../../util/ids.ts'
-import {
-  CONNECTION_SETTINGS_CHARACTERS_MAX,
-  CREDENTIAL_BYTES_MAX,
-  SOURCE_TABLES_MAX,
-} from '../../util/limits.ts'
+import { CREDENTIAL_BYTES_MAX, KiB } from '../../util/limits.ts'
 import type {
   BadRequest,
   ColumnInput,
@@ -39,6 +35,11 @@ import {
 import { newPool, poolRemoval } from './change-pool.ts'
 import { basicAuthProblem, type Checked, checkPool, columnsProblem, orNull, textProblem } from './rules.ts'
 import { changedSender, filledByPreset, newSender, withSecret } from './sender-settings.ts'
+
+/** Tables that an Http or S3 data source declares. */
+export const SOURCE_TABLES_MAX = 100
+/** Characters of the other connection settings of a data source, as JSON. */
+export const CONNECTION_SETTINGS_CHARACTERS_MAX = 16 * KiB
 
 interface TableInput {
   readonly name: string

@@ -7,19 +7,24 @@
  */
 
 import { newId } from '../../util/ids.ts'
-import {
-  APPLICATIONS_MAX,
-  DESCRIPTION_BYTES_MAX,
-  METRICS_MAX,
-  POOLS_MAX,
-  SOURCES_MAX,
-  UNIQUE_NAME_BYTES_MAX,
-} from '../../util/limits.ts'
 import type { BadRequest, Change, Entry, IdOrName } from '../documents/catalog-types.ts'
 import type { Collection } from '../documents/collection.ts'
 import { keys, type Memory } from '../documents/memory.ts'
 import { type Common, newAuthorship, type Pool } from '../documents/model.ts'
 import { orNull, textProblem } from './rules.ts'
+
+/** Bytes of a unique name in UTF-8: it labels metrics and stands in URLs. */
+const UNIQUE_NAME_BYTES_MAX = 256
+/** Bytes of a description in UTF-8: the whole catalog is in memory. */
+export const DESCRIPTION_BYTES_MAX = 8_192
+/** Data pools of a server. Each has a memtable, a manifest and schemas in memory. */
+export const POOLS_MAX = 20_000
+/** Data sources of a server. One stays when its pool is deleted. */
+export const SOURCES_MAX = 20_000
+/** Predefined metrics of a server. */
+export const METRICS_MAX = 100_000
+/** Applications of a server. */
+export const APPLICATIONS_MAX = 10_000
 
 export interface Decision<T> extends Change {
   readonly result: T

@@ -4,9 +4,13 @@
  */
 import { VERSION_TYPES } from '../../format/key.ts'
 import { RECEIVED_AT } from '../../format/schema.ts'
-import { TABLE_SETTINGS_NAMES_MAX, TABLE_SETTINGS_TEXT_BYTES_MAX } from '../../util/limits.ts'
 import type { BadRequest, TableSettingsGiven } from '../documents/catalog-types.ts'
 import type { NamedKey, Pool, PoolColumn, TableEngine, TableSettings } from '../documents/model.ts'
+
+/** Entries of each list of table settings. */
+export const TABLE_SETTINGS_NAMES_MAX = 32
+/** Bytes of an entry of table settings in UTF-8: an expression over columns. */
+export const TABLE_SETTINGS_TEXT_BYTES_MAX = 1_024
 
 /** Eight texts of KEY_PART_BYTES_MAX make a key of 1,608 bytes; LMDB takes at most 1,978. */
 export const KEY_COLUMNS_MAX = 8

@@ -7,22 +7,25 @@ import { assert, must } from '../../util/assert.ts'
 import { Damaged } from '../../util/errors.ts'
 import type { Change, Entry } from './catalog-types.ts'
 import { Collection } from './collection.ts'
-import type {
-  AccessPolicy,
-  Application,
-  DataSource,
-  Environment,
-  Job,
-  Meta,
-  Metric,
-  Pool,
-  SchemaVersion,
-  SigningKey,
-  Tombstone,
+import {
+  type AccessPolicy,
+  type Application,
+  type DataSource,
+  type Environment,
+  type Job,
+  type Meta,
+  type Metric,
+  newAuthorship,
+  type Pool,
+  SCOPES,
+  type SchemaVersion,
+  type SigningKey,
+  schemaOf,
+  shareSchema,
+  type Tombstone,
 } from './model.ts'
-import { newAuthorship, schemaOf, shareSchema } from './model.ts'
 import { newestFirst } from './signing-keys.ts'
-import { upgrade } from './upgrade.ts'
+import { CONNECTED, stateOf } from './source-kinds.ts'
 
 /** The keys of the documents. No other place spells them. */
 export const keys = {
@@ -280,4 +283,55 @@ export class Memory {
 
 function kindOf(key: string): string {
   return key.split('/', 1)[0]!
+}
+
+/** A source as it was while every source was a webhook. */
+interface WebhookSourceBefore
+  extends Omit<DataSource, 'kind' | 'status' | 'webhook' | 'tables' | 'settings'> {
+  readonly webhookId: string
+  readonly poolId: string
+  readonly timestamp: string | null
+  readonly uniqueIdColumn: string | null
+  readonly tenant: string | null
+}
+
+/**
+ * The document of `key` in today's form. One of an earlier version is written in it by its next
+ * change.
+ */
+function upgrade(key: string, value: unknown): unknown {
+  const kind = kindOf(key)
+  if (kind === 'application') return upgradeApplication(value as Application)
+  if (kind === 'signing-key') return { kid: '', createdAt: EPOCH, ...(value as object) }
+  if (kind === 'source') return upgradeSource(value as DataSource | WebhookSourceBefore)
+  if (kind === 'pool') return upgradePool(value as Pool)
+  return value
+}
+
+const EPOCH = new Date(0).toISOString()
+
+/** The only application of an earlier version had every right and no limits of its queries. */
+function upgradeApplication(application: Application): Application {
+  if ('propeller' in application) return application
+  const before: Application = application
+  return { ...before, propeller: 'P1_X_LARGE', scopes: SCOPES }
+}
+
+function upgradeSource(source: DataSource | WebhookSourceBefore): DataSource {
+  // An earlier version stored CONNECTING, and BROKEN with a second change.
+  if ('kind' in source)
+    return source.status === 'CONNECTING' ? { ...source, ...stateOf(source.kind) } : source
+  const { webhookId, poolId, timestamp, uniqueIdColumn, tenant, ...common } = source
+  return {
+    ...CONNECTED,
+    ...common,
+    kind: 'WEBHOOK',
+    webhook: { webhookId, poolId, timestamp, uniqueIdColumn, tenant, tableSettings: null },
+  }
+}
+
+function upgradePool(pool: Pool): Pool {
+  if ('webhookId' in pool) return pool
+  const before: Pool = pool
+  return { ...before, webhookId: null, table: before.uniqueName, tableSettings: null }
 }

@@ -1,10 +1,13 @@
 /**
  * The fields that can be columns, with their types: the leaves of the tree, objects that are no
- * records, and arrays. An object is unpacked down to DEPTH names.
+ * records, and arrays. An object is unpacked down to DEPTH names. A type is the narrowest one that
+ * takes all samples and, as far as the name tells, later ones too.
  */
-import { type ChosenType, chooseType } from './choose-type.ts'
+
+import type { ColumnType } from '../../format/schema.ts'
+import type { Facts } from './facts.ts'
 import { DEPTH, type Field, type Fields } from './fields.ts'
-import { nameWorth, wordsOf } from './words.ts'
+import { nameWorth, saysDecimal, saysLabel, saysTime, wordsOf } from './words.ts'
 
 /** An object with more names is a map when they look like ids or differ between samples. */
 const MAP_NAMES_MIN = 24
@@ -101,4 +104,65 @@ function worthOf({ facts, names }: Field, { type }: ChosenType, events: number):
   const isLong = facts.textBytes > LONG_TEXT_BYTES * facts.strings
   const ofType = type === 'JSON' ? -60 : type === 'BOOLEAN' ? -40 : 0
   return presence + nameWorth(wordsOf(names.at(-1)!)) + ofType - 15 * names.length - (isLong ? 40 : 0)
+}
+
+interface ChosenType {
+  readonly type: ColumnType
+  /** The column takes numbers, booleans and dates in strings. */
+  readonly coerce: boolean
+  /** What the samples hold, as the beginning of a sentence. */
+  readonly reason: string
+}
+
+/** The type of a field with these facts; undefined where it is null in every sample. */
+function chooseType(facts: Facts, words: readonly string[]): ChosenType | undefined {
+  const { values, booleans, numbers, strings, objects } = facts
+  if (values === 0) return undefined
+  if (booleans === values) return chosen('BOOLEAN', 'true or false')
+  if (numbers === values) return typeOfNumbers(facts, words)
+  if (strings === values) return typeOfStrings(facts, words)
+  if (objects === values) return chosen('JSON', 'an object')
+  if (facts.arrays === values) return chosen('JSON', 'an array')
+  if (numbers + strings === values && facts.epochs === numbers && facts.times === strings)
+    return chosen('TIMESTAMP', 'a time, in some samples a number that counts from 1970')
+  if (numbers + strings === values && facts.numberTexts + facts.empty === strings && !saysLabel(words))
+    return typeOfNumberTexts(facts, words, 'a number, in some samples in a string')
+  return chosen('JSON', 'values of different kinds')
+}
+
+function typeOfNumbers(facts: Facts, words: readonly string[]): ChosenType {
+  const { numbers, epochs, wideIntegers, reals } = facts
+  if (epochs === numbers && saysTime(words))
+    return chosen('TIMESTAMP', 'a number that counts from 1970, and the name says that it is a time')
+  if (reals > 0) return chosen('DOUBLE', 'a number, with a fraction or an exponent')
+  if (wideIntegers === 0) return chosen('INT64', 'a whole number of at most 64 bits')
+  return saysLabel(words)
+    ? chosen('JSON', 'a whole number beyond 64 bits, of which only JSON keeps every digit')
+    : chosen('DOUBLE', 'a whole number beyond 64 bits')
+}
+
+function typeOfStrings(facts: Facts, words: readonly string[]): ChosenType {
+  const { strings, empty, times, dates, mailDates, booleanTexts, numberTexts } = facts
+  const filled = strings - empty
+  if (filled === 0) return chosen('STRING', 'empty text')
+  // An empty text is no time: only a column that coerces takes it, as null.
+  const coerce = empty > 0
+  if (dates === filled) return chosen('DATE', 'a date', coerce)
+  if (times === filled) return chosen('TIMESTAMP', 'a time', coerce)
+  if (times + mailDates === filled) return chosen('TIMESTAMP', 'a date as in mail headers (RFC 2822)', true)
+  if (booleanTexts === filled) return chosen('BOOLEAN', 'true or false in a string', true)
+  if (numberTexts !== filled) return chosen('STRING', 'text')
+  if (facts.epochTexts === filled && saysTime(words))
+    return chosen('TIMESTAMP', 'digits that count from 1970, and the name says that it is a time', true)
+  if (saysLabel(words)) return chosen('STRING', 'digits, but the name says that they are a label')
+  return typeOfNumberTexts(facts, words, 'a number in a string')
+}
+
+function typeOfNumberTexts(facts: Facts, words: readonly string[], reason: string): ChosenType {
+  const isWhole = facts.fractionTexts + facts.reals + facts.wideIntegers === 0
+  return chosen(isWhole && !saysDecimal(words) ? 'INT64' : 'DOUBLE', reason, true)
+}
+
+function chosen(type: ColumnType, reason: string, coerce = false): ChosenType {
+  return { type, coerce, reason }
 }

@@ -3,8 +3,8 @@
  * function: the same samples give the same proposal.
  *
  *   samples.ts      requests → events
- *   fields.ts       events → tree of names with the facts of their values; headers.ts beside it
- *   candidates.ts   tree → fields that can be columns, with their types (choose-type.ts)
+ *   fields.ts       events → tree of names with the facts of their values
+ *   candidates.ts   tree → fields that can be columns, with their types
  *   infer.ts        → unique id and timestamp (choose-keys.ts), then the most useful columns,
  *                   with valid names (words.ts)
  *
@@ -14,9 +14,8 @@
 import type { ColumnType } from '../../format/schema.ts'
 import { JsonScan } from '../json-scan.ts'
 import { type Candidate, collectCandidates, type LeftOut } from './candidates.ts'
-import { timeWorth } from './choose-keys.ts'
-import { Fields } from './fields.ts'
-import { HeaderFields } from './headers.ts'
+import { headerIdWorth, timeWorth } from './choose-keys.ts'
+import { Field, Fields } from './fields.ts'
 import {
   findEvents,
   INFER_BYTES_MAX,
@@ -27,7 +26,7 @@ import {
   tooLarge,
   tooMany,
 } from './samples.ts'
-import { ColumnNames } from './words.ts'
+import { ColumnNames, wordsOf } from './words.ts'
 
 /** More columns cost disk and are seldom asked for; the payload holds everything. */
 export const COLUMNS_PROPOSED_MAX = 60
@@ -212,4 +211,63 @@ function notRead(fields: Fields): LeftOut[] {
   return fields.isFull
     ? [{ jsonProperty: '…', reason: 'The samples have more names than are read; later ones are left out.' }]
     : []
+}
+
+/** Fields of headers; later ones are not read. */
+const HEADERS_MAX = 100
+/** Bytes of a value that is read: a signed request has no longer ones either. */
+const VALUE_BYTES_MAX = 8_192
+/** A header's name is a token (RFC 9110, section 5.6.2), here without upper-case letters. */
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9a-z-]{1,200}$/
+
+/** The last word of headers that say what happened, and to what. */
+const EVENT_ENDS = new Set(
+  'event topic type resource action domain source subject environment time at'.split(' '),
+)
+/** Words of headers that senders, proxies and browsers add to every request. */
+const ELSEWHERE = new Set(
+  'content accept forwarded real cf amzn cloud trace correlation request sec access signature token secret auth'.split(
+    ' ',
+  ),
+)
+
+/**
+ * The fields of headers that are worth a column, in the order in which their names came: the id of
+ * the delivery, and what kind of event it is. Headers that hold a secret, a signature or a fact of
+ * the connection are not.
+ */
+class HeaderFields {
+  readonly fields = new Map<string, Field>()
+
+  /**
+   * Reads the headers of one event.
+   * @param text the number of the event's text (Fields.text)
+   */
+  read(headers: Readonly<Record<string, string>>, text: number): void {
+    for (const [given, value] of Object.entries(headers)) {
+      const name = given.toLowerCase()
+      if (!HEADER_NAME.test(name) || !isWanted(name) || typeof value !== 'string') continue
+      const bytes = Buffer.from(value)
+      if (bytes.length > VALUE_BYTES_MAX) continue
+      const field = this.#field(name)
+      field?.facts.addText(bytes)
+      field?.ids?.add(bytes, text)
+    }
+  }
+
+  #field(name: string): Field | undefined {
+    const known = this.fields.get(name)
+    if (known !== undefined || this.fields.size === HEADERS_MAX) return known
+    const shown = name.startsWith('x-') ? name.slice(2) : name
+    const field = new Field(`$header.${name}`, [shown], headerIdWorth(name), false)
+    this.fields.set(name, field)
+    return field
+  }
+}
+
+function isWanted(name: string): boolean {
+  if (headerIdWorth(name) > 0) return true
+  const words = wordsOf(name)
+  if (words.length < 2 || words.some(word => ELSEWHERE.has(word))) return false
+  return EVENT_ENDS.has(words.at(-1)!) || (words[0] === 'x' && words.at(-1) === 'id')
 }

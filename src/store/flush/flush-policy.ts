@@ -11,16 +11,21 @@
  *           flushes become smaller, because a reader waits for those before its own (W-8, decision
  *           0017).
  */
-import {
-  FLUSH_INDEX_MS_MAX,
-  FLUSH_INDEX_MS_MIN,
-  FLUSH_SMALLER_MS_MAX,
-  FLUSH_SMALLER_MS_MIN,
-  FLUSHES_SMALL,
-  LOG_UNFLUSHED_BYTES,
-  MEMTABLE_WAITING_BYTES_MAX,
-} from '../../util/limits.ts'
+
+import { assert } from '../../util/assert.ts'
+import { FLUSHES_SMALL, LOG_UNFLUSHED_BYTES, MEMTABLE_WAITING_BYTES_MAX } from '../../util/limits.ts'
 import type { FlushLimits, Moment, PoolMemtable } from './memtable.ts'
+
+/** Index time of a full flush above which flushes get smaller. */
+export const FLUSH_INDEX_MS_MAX = 1_000
+/** Index time that smaller flushes aim at: a reader waits for four or five flushes. */
+export const FLUSH_SMALLER_MS_MAX = 300
+/** Index time of a smaller flush below which flushes grow: below half of the aim. */
+export const FLUSH_SMALLER_MS_MIN = 140
+/** Estimated index time of a full flush below which flushes grow. */
+export const FLUSH_INDEX_MS_MIN = 480
+assert(FLUSH_INDEX_MS_MIN < FLUSH_INDEX_MS_MAX, 'a flush that is full again is not made smaller at once')
+assert(FLUSH_SMALLER_MS_MIN < FLUSH_SMALLER_MS_MAX / 2, 'a flush of half the size is not made larger at once')
 
 /**
  * Age of the oldest row at which a memtable is flushed. Each pool uses between half of it and all,

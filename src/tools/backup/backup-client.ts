@@ -16,9 +16,8 @@ import { resolvesWithin } from '../../util/clock.ts'
 import { type Refusal, Unavailable } from '../../util/errors.ts'
 import { fail, warn } from '../../util/say.ts'
 import { startThread, type Thread } from '../../util/thread-kit.ts'
-import type { BucketSummary } from '../bucket/write-bucket.ts'
-import { type BackupSummary, damagedText } from './backup-format.ts'
-import type { BackupCalls, BackupEvents, BackupThreadData } from './backup-thread.ts'
+import { damagedText } from './backup-format.ts'
+import type { BackupCalls, BackupEvents, BackupThreadData, Written } from './backup-thread.ts'
 import type { CopyProgress } from './copy-file.ts'
 import type { BackupPool, BackupState } from './write-backup.ts'
 
@@ -44,9 +43,6 @@ export type BackupLine =
   | { readonly error: string; readonly code: string }
   /** Code `backup_incomplete`: there is a backup, with damaged files. */
   | ({ readonly error: string; readonly code: string } & Written)
-
-/** A backup in a folder or in a bucket. */
-export type Written = BackupSummary | BucketSummary
 
 /**
  * What a backup holds: the state of catalog, pools and log in this turn of the event loop.

@@ -5,23 +5,28 @@
 import type { MessagePort } from 'node:worker_threads'
 import { monotonicMs } from '../../util/clock.ts'
 import { disk } from '../../util/disk.ts'
+import { pathsOf } from '../../util/paths.ts'
 import { serve } from '../../util/thread-server.ts'
 import {
   type BucketSummary,
   type BucketTarget,
+  bucketTarget,
   whyNotToBucket,
-  writeBucketBackup,
 } from '../bucket/write-bucket.ts'
 import { whyNotTo } from './backup-folder.ts'
 import type { BackupSummary } from './backup-format.ts'
 import { BackupThrottle, type CopyProgress } from './copy-file.ts'
-import { type BackupState, type CopyControl, writeBackup } from './write-backup.ts'
+import { type BackupState, type CopyControl, type Target, writeBackup } from './write-backup.ts'
+import { folderTarget } from './write-folder.ts'
 
 /** Interval of progress lines, at least. A waiting backup writes one each second. */
 const BACKUP_PROGRESS_MS = 250
 
 /** A new folder, as the caller gave it, or a bucket. */
 export type Destination = { readonly folder: string } | Omit<BucketTarget, 'dataDir'>
+
+/** A backup in a folder or in a bucket. */
+export type Written = BackupSummary | BucketSummary
 
 /** workerData of the backup thread. */
 export interface BackupThreadData {
@@ -37,7 +42,7 @@ export interface BackupCalls {
   /** Returns one sentence that says why the destination cannot be used, or undefined if it can. */
   check(): string | undefined
   /** Writes and syncs the whole backup. */
-  copy(state: BackupState): BackupSummary | BucketSummary
+  copy(state: BackupState): Written
 }
 
 export interface BackupEvents {
@@ -69,15 +74,17 @@ export function whyNotToDestination(dataDir: string, to: Destination): string | 
   return 'bucket' in to ? whyNotToBucket(to) : whyNotTo(disk, to.folder, dataDir)
 }
 
-export function writeTo(
+export async function writeTo(
   dataDir: string,
   to: Destination,
   state: BackupState,
   control: CopyControl,
-): Promise<BackupSummary | BucketSummary> {
-  return 'bucket' in to
-    ? writeBucketBackup({ dataDir, ...to }, state, control)
-    : writeBackup({ dataDir, ...to }, state, control)
+): Promise<Written> {
+  const target: Target<Written> =
+    'bucket' in to
+      ? bucketTarget({ dataDir, ...to }, state, control)
+      : folderTarget({ dataDir, ...to }, state, control.throttle)
+  return await writeBackup(target, pathsOf(dataDir), state, control)
 }
 
 /** Passes on the first progress of each phase, then one for each BACKUP_PROGRESS_MS. */

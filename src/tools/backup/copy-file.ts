@@ -86,7 +86,7 @@ export async function copyFile(deps: CopyDeps, from: string, to: string): Promis
   const copy = disk.open(to, 'wx')
   try {
     let unsynced = 0
-    const copied = await readThrough(deps, from, (bytes, position) => {
+    const copied = await hashFile(deps, from, (bytes, position) => {
       disk.write(copy, [bytes], position)
       unsynced += bytes.byteLength
       if (unsynced < BACKUP_SYNC_BYTES) return
@@ -103,34 +103,70 @@ export async function copyFile(deps: CopyDeps, from: string, to: string): Promis
   }
 }
 
-/** Size and checksums of a file. */
-export function hashFile(deps: CopyDeps, path: string): Promise<Copied> {
-  return readThrough(deps, path, () => undefined)
-}
-
-async function readThrough(
-  { disk, throttle, isForeign, onBytes }: CopyDeps,
+/**
+ * Size and checksums of a file. `use` gets its bytes, which are valid until the next ones are read.
+ */
+export async function hashFile(
+  deps: CopyDeps,
   path: string,
-  use: (bytes: Uint8Array, position: number) => void,
+  use: (bytes: Uint8Array, position: number) => void = () => undefined,
+  partBytes = BACKUP_CHUNK_BYTES,
 ): Promise<Copied> {
   const hash = createHash('sha256')
-  let checksum = 0
+  let [position, checksum] = [0, 0]
+  for await (const bytes of readParts(deps, path, partBytes)) {
+    hash.update(bytes)
+    checksum = crc32(bytes, checksum)
+    use(bytes, position)
+    position += bytes.byteLength
+  }
+  return { bytes: position, sha256: hash.digest('hex'), checksum }
+}
+
+/** The bytes of a file in parts, at the rate of the copy. A part is valid until the next one. */
+export async function* readParts(
+  { disk, throttle, isForeign, onBytes }: CopyDeps,
+  path: string,
+  partBytes: number,
+): AsyncGenerator<Uint8Array> {
   const file: FileHandle = disk.open(path, isForeign === true ? READ_PLAIN : 'r')
   try {
-    const chunk = new Uint8Array(BACKUP_CHUNK_BYTES)
-    let position = 0
-    for (;;) {
-      const read = disk.read(file, chunk, position)
-      if (read === 0) return { bytes: position, sha256: hash.digest('hex'), checksum }
-      const bytes = chunk.subarray(0, read)
-      hash.update(bytes)
-      checksum = crc32(bytes, checksum)
-      use(bytes, position)
-      position += read
-      onBytes(read)
-      await throttle.take(read)
+    const part = new Uint8Array(partBytes)
+    for (let position = 0, filled = 0; ; filled = 0) {
+      while (filled < partBytes) {
+        const read = disk.read(file, part.subarray(filled, filled + BACKUP_CHUNK_BYTES), position)
+        if (read === 0) break
+        filled += read
+        position += read
+        onBytes(read)
+        await throttle.take(read)
+      }
+      if (filled > 0) yield part.subarray(0, filled)
+      if (filled < partBytes) return
     }
   } finally {
     disk.close(file)
   }
+}
+
+/** Requests to a bucket at once. Each holds PART_BYTES. */
+const REQUESTS_AT_ONCE = 4
+
+/** Does the work for each item, a few at once. The first error ends it, after those that run. */
+export async function forEachAtOnce<T>(
+  items: Iterable<T>,
+  work: (item: T) => Promise<void>,
+  atOnce = REQUESTS_AT_ONCE,
+): Promise<void> {
+  const rest = items[Symbol.iterator]()
+  let hasFailed = false
+  const worker = async () => {
+    for (let next = rest.next(); !hasFailed && next.done !== true; next = rest.next())
+      await work(next.value).catch((error: unknown) => {
+        hasFailed = true
+        throw error
+      })
+  }
+  const ended = await Promise.allSettled(Array.from({ length: atOnce }, worker))
+  for (const one of ended) if (one.status === 'rejected') throw one.reason
 }

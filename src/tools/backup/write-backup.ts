@@ -1,57 +1,27 @@
 /**
- * Writes a backup: a data folder without its index, and the file `BACKUP`.
+ * Writes a backup to its target, a folder (write-folder.ts) or a bucket (bucket/write-bucket.ts).
  *
- *   log (its files may go then) → catalog → segments → folders synced → BACKUP
+ *   log (its files may go then) → catalog → segments → the target names the backup
  *
- * BACKUP is written when every file and every name is synced, and is synced before the backup is
- * reported as done. So a folder with BACKUP is complete. A failed backup is removed.
+ * The target names the backup when everything else is durable, so what has a name is complete.
  *
  * A damaged segment does not stop the backup of all others. Each file of a segment is compared with
- * its checksum while it is copied, and BACKUP lists the damaged ones. Such a backup is incomplete:
- * it ends with an error.
+ * its checksum while it is copied, and the backup lists the damaged ones. Such a backup is
+ * incomplete: it ends with an error (docs/decisions/0014).
  *
  *   W-6   The index is left out. The first start on the folder rebuilds it.
  */
 import { join } from 'node:path'
 import type { Entry } from '../../catalog/documents/catalog-types.ts'
-import { writeCatalog } from '../../catalog/lmdb/catalog-store.ts'
 import { hasDeleteFile, type SegmentMeta } from '../../format/segment-meta.ts'
 import { extractLog } from '../../log/copy-log.ts'
 import type { LogSpan } from '../../log/log-types.ts'
-import { wallMs } from '../../util/clock.ts'
 import { SELF_CHECKED } from '../../util/crc32.ts'
-import { type Disk, disk as realDisk, replaceFile, syncFolder, writeDurably } from '../../util/disk.ts'
+import { type Disk, disk } from '../../util/disk.ts'
 import { isUnreadable, Unavailable } from '../../util/errors.ts'
-import { crashPoint } from '../../util/fault-injection.ts'
 import { BACKUP_CHUNK_BYTES } from '../../util/limits.ts'
-import {
-  BACKUP_FILE,
-  deleteFile,
-  type Paths,
-  pathsOf,
-  poolFolder,
-  segmentFile,
-  UNFINISHED_BACKUP_FILE,
-} from '../../util/paths.ts'
-import { WEIR_VERSION } from '../../util/version.ts'
-import { makeFolders, removeEmptyFolders, removeFiles, removeFolders, syncParents } from './backup-folder.ts'
-import {
-  BACKUP_FORMAT,
-  type BackupContents,
-  type BackupFile,
-  type BackupSummary,
-  type DamagedFile,
-  encodeBackup,
-  summaryOf,
-} from './backup-format.ts'
-import {
-  type BackupThrottle,
-  type Copied,
-  type CopyDeps,
-  type CopyProgress,
-  copyFile,
-  hashFile,
-} from './copy-file.ts'
+import { deleteFile, type Paths, segmentFile } from '../../util/paths.ts'
+import { type BackupThrottle, type Copied, type CopyProgress, forEachAtOnce } from './copy-file.ts'
 
 /** One pool as it was pinned. */
 export interface BackupPool {
@@ -72,20 +42,6 @@ export interface BackupState {
   readonly log: LogSpan
 }
 
-export interface BackupTarget {
-  /** Absolute path of the data folder. */
-  readonly dataDir: string
-  /** The folder of the backup, as the caller gave it. */
-  readonly folder: string
-}
-
-/** Tests replace them, because LMDB writes to the real disk only. */
-interface BackupDeps {
-  readonly disk: Disk
-  readonly extractLog: typeof extractLog
-  readonly writeCatalog: typeof writeCatalog
-}
-
 export interface CopyControl {
   readonly throttle: BackupThrottle
   readonly onProgress: (progress: CopyProgress) => void
@@ -93,84 +49,65 @@ export interface CopyControl {
   readonly onLogCopied: () => void
 }
 
-/** The state of a backup that is being written. */
-interface Writing {
-  readonly deps: BackupDeps
-  readonly control: CopyControl
-  readonly state: BackupState
-  readonly from: Paths
-  readonly to: Paths
-  /** Folders that this backup made in its own folder, outermost first. */
-  readonly folders: string[]
-  readonly files: BackupFile[]
-  readonly damaged: DamagedFile[]
+/** A file of a segment as it was copied. `damaged`: what was wrong with it before. */
+export type CopiedFile = Pick<Copied, 'bytes' | 'sha256'> & { readonly damaged?: string }
+
+/** Where a backup goes. Paths stand below the data folder, with slashes. */
+export interface Target<Summary> {
+  /** Segments that are copied at once; a few where it is absent. */
+  readonly atOnce?: number
+  begin(): Promise<void>
+  /** @param extract makes a copy of the log in the folder `to`, and returns its files */
+  copyLog(extract: (to: string) => Promise<readonly string[]>): Promise<void>
+  copyCatalog(): Promise<void>
+  /**
+   * Copies a file of a segment as it is.
+   * @param checksum the CRC-32 that it should have
+   * @throws the disk's error where it cannot be read
+   */
+  copyFile(path: string, checksum: number | null, onBytes: (bytes: number) => void): Promise<Copied>
+  /** What the backup has of a file that could not be read to its end. */
+  readPart(path: string): Promise<Copied>
+  list(path: string, file: CopiedFile): Promise<void>
+  /** Makes everything durable, and names the backup. */
+  end(): Promise<Summary>
+  /** Ends the work. A backup that failed leaves nothing that looks like one. */
+  close(): Promise<void>
 }
 
 /**
- * Writes the backup and returns when it is synced. It is incomplete where segments are damaged.
- * Rejects with Damaged where the log cannot be read, and with Unavailable where the backup was
- * cancelled or the disk has an error. Then it leaves nothing.
+ * Writes the backup of the data folder `from`. It is incomplete where segments are damaged. Rejects
+ * with Damaged where the log cannot be read, and with Unavailable where the backup was cancelled,
+ * or the target has an error.
+ * @param log the log's copy, which tests replace
  */
-export async function writeBackup(
-  target: BackupTarget,
+export async function writeBackup<Summary>(
+  target: Target<Summary>,
+  from: Paths,
   state: BackupState,
   control: CopyControl,
-  deps: BackupDeps = { disk: realDisk, extractLog, writeCatalog },
-): Promise<BackupSummary> {
-  const { disk } = deps
-  const [from, to] = [pathsOf(target.dataDir), pathsOf(target.folder)]
-  const writing: Writing = { deps, control, state, from, to, folders: [], files: [], damaged: [] }
-  const made: string[] = []
+  log: { readonly disk: Disk; readonly extractLog: typeof extractLog } = { disk, extractLog },
+): Promise<Summary> {
+  const begin = (phase: CopyProgress['phase']) => control.onProgress({ phase, bytesDone: 0, bytesTotal: 0 })
   try {
-    makeFolders(disk, target.folder, made)
-    // An unfinished backup looks like a data folder; this file keeps a server from starting on it.
-    writeDurably(disk, join(target.folder, UNFINISHED_BACKUP_FILE), [])
-    syncFolder(disk, target.folder)
-    const contents = await copyAll(writing)
-    crashPoint('backup.copied')
-    control.onProgress({ phase: 'sync', bytesDone: 0, bytesTotal: 0 })
-    for (const folder of [...writing.folders, target.folder]) syncFolder(disk, folder)
-    syncParents(disk, made)
-    crashPoint('backup.synced')
-    replaceFile(disk, join(target.folder, BACKUP_FILE), [encodeBackup(contents)])
-    crashPoint('backup.named')
-    return summaryOf(contents)
+    await target.begin()
+    const options = { disk: log.disk, from: from.log, ...logOptions(state, control) }
+    await target.copyLog(to => log.extractLog({ ...options, to }))
+    control.onLogCopied()
+    begin('catalog')
+    await target.copyCatalog()
+    await copySegments(target, from, state, control)
+    begin('sync')
+    return await target.end()
   } catch (error) {
-    remove(disk, target.folder, writing.folders, made)
     throw asUnavailable(error)
+  } finally {
+    await target.close()
   }
-}
-
-async function copyAll(writing: Writing): Promise<BackupContents> {
-  const { state, files, damaged } = writing
-  const createdAt = new Date(wallMs()).toISOString()
-  await copyLog(writing)
-  writing.control.onLogCopied()
-  await copyCatalog(writing)
-  const segments = await copySegments(writing)
-  files.sort((a, b) => (a.path < b.path ? -1 : 1))
-  return {
-    format: damaged.length === 0 ? BACKUP_FORMAT.complete : BACKUP_FORMAT.incomplete,
-    weir: WEIR_VERSION,
-    sequence: state.log.lastSequence,
-    createdAt,
-    pools: state.pools.length,
-    segments,
-    files,
-    ...(damaged.length === 0 ? {} : { damaged }),
-  }
-}
-
-async function copyLog(writing: Writing): Promise<void> {
-  const { deps, control, state, from, to } = writing
-  const folders = { disk: deps.disk, from: from.log, to: to.log }
-  writing.folders.push(to.log)
-  const names = await deps.extractLog({ ...folders, ...logOptions(state, control) })
-  for (const name of names) await listFile(writing, join(to.log, name), `log/${name}`)
 }
 
 /** What a copy of the log needs to know beside the folders. */
-export function logOptions(state: BackupState, control: CopyControl) {
+function logOptions(state: BackupState, control: CopyControl) {
   const flushed = new Map(state.deletedPools.map(pool => [pool, -1]))
   for (const { pool, flushedSequence } of state.pools) flushed.set(pool, flushedSequence)
   const counted = counter(control, 'log', 0)
@@ -186,104 +123,55 @@ export function logOptions(state: BackupState, control: CopyControl) {
   return { span: state.log, flushed, onBytes }
 }
 
-async function copyCatalog(writing: Writing): Promise<void> {
-  const { deps, control, state, from, to } = writing
-  const { disk } = deps
-  control.onProgress({ phase: 'catalog', bytesDone: 0, bytesTotal: 0 })
-  // The key comes first: the catalog of the backup is sealed with it.
-  for (const [source, copy] of [
-    [from.format, to.format],
-    [from.admin, to.admin],
-    [from.secretKey, to.secretKey],
-  ] as const) {
-    // A folder whose first application was deleted may lack admin.json: no start writes it again.
-    if (!disk.exists(source)) continue
-    list(writing, copy.slice(to.root.length + 1), await copyFile(copyDeps(writing), source, copy))
-  }
-  writing.folders.push(to.catalog)
-  for (const name of await deps.writeCatalog(to.catalog, state.documents, disk))
-    await listFile(writing, join(to.catalog, name), `catalog/${name}`)
-}
-
-/** Returns the number of segments. */
-async function copySegments(writing: Writing): Promise<number> {
-  const { control, state, to } = writing
-  const { disk } = writing.deps
-  const all = state.pools.flatMap(pool => pool.segments)
-  const counted = counter(
-    control,
-    'segments',
-    all.reduce((sum, { bytes }) => sum + bytes, 0),
-  )
-  counted(0)
-  disk.mkdir(to.segment)
-  writing.folders.push(to.segment)
-  for (const pool of state.pools) if (pool.segments.length > 0) await copyPool(writing, pool, counted)
-  return all.length
-}
-
-async function copyPool(
-  writing: Writing,
-  { poolId, segments }: BackupPool,
-  counted: (bytes: number) => void,
+async function copySegments(
+  target: Target<unknown>,
+  from: Paths,
+  { pools }: BackupState,
+  control: CopyControl,
 ): Promise<void> {
-  const folder = poolFolder(writing.to, poolId)
-  writing.deps.disk.mkdir(folder)
-  writing.folders.push(folder)
-  for (const meta of segments) {
+  const all = pools.flatMap(({ poolId, segments }) => segments.map(meta => ({ poolId, meta })))
+  const bytesTotal = all.reduce((sum, { meta }) => sum + meta.bytes, 0)
+  const counted = counter(control, 'segments', bytesTotal)
+  counted(0)
+  const copySegment = async ({ poolId, meta }: (typeof all)[number]) => {
     const parts: [path: string, checksum: number | null][] = []
-    if (hasDeleteFile(meta)) parts.push([`segment/${poolId}/${deleteFile(meta.segment)}`, SELF_CHECKED])
-    if (meta.rows > 0) parts.push([`segment/${poolId}/${segmentFile(meta.segment)}`, meta.checksum])
-    let bytes = 0
-    const damagedBefore = writing.damaged.length
-    for (const [path, checksum] of parts) bytes += await copyPart(writing, path, checksum, counted)
-    const isListed = writing.damaged.length > damagedBefore
-    if (bytes !== meta.bytes && !isListed)
-      writing.damaged.push({
-        path: `${parts[0]?.[0]}`,
-        what: `the segment has ${bytes} bytes, it should have ${meta.bytes} by the index`,
-      })
+    if (hasDeleteFile(meta)) parts.push([deleteFile(meta.segment), SELF_CHECKED])
+    if (meta.rows > 0) parts.push([segmentFile(meta.segment), meta.checksum])
+    const copied: (readonly [path: string, file: CopiedFile])[] = []
+    for (const [name, checksum] of parts) {
+      const path = `segment/${poolId}/${name}`
+      copied.push([path, await copyPart(target, from, path, checksum, counted)])
+    }
+    const bytes = copied.reduce((sum, [, file]) => sum + file.bytes, 0)
+    const isWhole = bytes === meta.bytes || copied.some(([, { damaged }]) => damaged !== undefined)
+    const damaged = `the segment has ${bytes} bytes, it should have ${meta.bytes} by the index`
+    for (const [index, [path, file]] of copied.entries())
+      await target.list(path, isWhole || index > 0 ? file : { ...file, damaged })
   }
+  await forEachAtOnce(all, copySegment, target.atOnce)
 }
 
-/**
- * Copies a file of a segment, damaged or not, and lists it. Returns its bytes.
- * @param checksum the CRC-32 that it should have
- */
+/** Copies a file of a segment, damaged or not. */
 async function copyPart(
-  writing: Writing,
+  target: Target<unknown>,
+  from: Paths,
   path: string,
   checksum: number | null,
   counted: (bytes: number) => void,
-): Promise<number> {
-  const [source, copy] = [join(writing.from.root, path), join(writing.to.root, path)]
-  const copied = await copyFile(copyDeps(writing, counted), source, copy).catch(async (error: unknown) => {
-    if (!isUnreadable(error, source)) throw error
-    const what =
-      (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'it is missing' : (error as Error).message
-    writing.damaged.push({ path, what })
-    return { ...(await hashFile(copyDeps(writing), copy)), checksum }
-  })
-  list(writing, path, copied)
-  if (copied.checksum !== checksum)
-    writing.damaged.push({ path, what: 'its bytes do not match their checksum' })
-  return copied.bytes
+): Promise<CopiedFile> {
+  try {
+    const { bytes, sha256, checksum: found } = await target.copyFile(path, checksum, counted)
+    const what = { damaged: 'its bytes do not match their checksum' }
+    return { sha256, bytes, ...(found === checksum ? {} : what) }
+  } catch (error) {
+    if (!isUnreadable(error, join(from.root, path))) throw error
+    const { code, message } = error as NodeJS.ErrnoException
+    const { bytes, sha256 } = await target.readPart(path)
+    return { sha256, bytes, damaged: code === 'ENOENT' ? 'it is missing' : message }
+  }
 }
 
-/** Lists a file that a lower layer wrote into the backup. */
-async function listFile(writing: Writing, path: string, name: string): Promise<void> {
-  list(writing, name, await hashFile(copyDeps(writing), path))
-}
-
-function list(writing: Writing, path: string, { bytes, sha256 }: Pick<Copied, 'bytes' | 'sha256'>): void {
-  writing.files.push({ path, bytes, sha256 })
-}
-
-function copyDeps({ deps, control }: Writing, onBytes: CopyDeps['onBytes'] = () => undefined): CopyDeps {
-  return { disk: deps.disk, throttle: control.throttle, onBytes }
-}
-
-export function counter({ onProgress }: CopyControl, phase: CopyProgress['phase'], bytesTotal: number) {
+function counter({ onProgress }: CopyControl, phase: CopyProgress['phase'], bytesTotal: number) {
   let bytesDone = 0
   return (bytes: number): void => {
     bytesDone += bytes
@@ -292,27 +180,10 @@ export function counter({ onProgress }: CopyControl, phase: CopyProgress['phase'
 }
 
 /**
- * Removes a failed backup. If the disk refuses to remove a file, the rest is still never taken for
- * a backup, because BACKUP is removed first and BACKUP.tmp last.
- */
-function remove(disk: Disk, folder: string, folders: readonly string[], made: readonly string[]): void {
-  try {
-    const backup = join(folder, BACKUP_FILE)
-    // BACKUP is removed first, so that an interrupted removal never looks complete.
-    if (disk.exists(backup)) disk.unlink(backup)
-    removeFolders(disk, folders)
-    if (disk.exists(folder)) removeFiles(disk, folder)
-    removeEmptyFolders(disk, made)
-  } catch {
-    // The caller throws the first error.
-  }
-}
-
-/**
  * Turns an error of the disk (it has a `syscall`) or of LMDB (it has a number as its code) into
  * Unavailable.
  */
-export function asUnavailable(error: unknown): Error {
+function asUnavailable(error: unknown): Error {
   const { name, message, syscall, code } = error as NodeJS.ErrnoException
   const isOfDisk = syscall !== undefined || (name === 'Error' && typeof code === 'number')
   if (!isOfDisk) return error as Error

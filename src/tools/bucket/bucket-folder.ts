@@ -12,8 +12,6 @@ const BACKUPS = 'backups/'
 export const OBJECTS = 'objects/'
 /** In the place of an id: the manifest of a backup that has not ended, of what it has sent. */
 export const UNFINISHED = 'unfinished'
-/** Requests at once. Each holds PART_BYTES. */
-const REQUESTS_AT_ONCE = 4
 /** Bytes of a manifest, which is parsed in memory: 200 a segment. */
 const MANIFEST_BYTES_MAX = 256 * MiB
 
@@ -111,19 +109,4 @@ export function isObjectName(name: string): boolean {
 export async function listObjects(client: S3Client): Promise<Map<string, number>> {
   const { objects } = await client.list(OBJECTS)
   return new Map(objects.filter(({ name }) => isObjectName(name)).map(({ name, bytes }) => [name, bytes]))
-}
-
-/** Does the work for each item, a few at once. The first error ends it, after those that run. */
-export async function forEachAtOnce<T>(items: Iterable<T>, work: (item: T) => Promise<void>): Promise<void> {
-  const rest = items[Symbol.iterator]()
-  let hasFailed = false
-  const worker = async () => {
-    for (let next = rest.next(); !hasFailed && next.done !== true; next = rest.next())
-      await work(next.value).catch((error: unknown) => {
-        hasFailed = true
-        throw error
-      })
-  }
-  const ended = await Promise.allSettled(Array.from({ length: REQUESTS_AT_ONCE }, worker))
-  for (const one of ended) if (one.status === 'rejected') throw one.reason
 }

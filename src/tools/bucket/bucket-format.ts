@@ -25,7 +25,7 @@ export interface SegmentPart extends Part {
   readonly damaged?: string
 }
 
-export interface BackedUpSegment {
+interface BackedUpSegment {
   readonly segment: number
   /** The Parquet file, with the CRC-32 of its bytes. */
   readonly rows?: SegmentPart & { readonly crc32: number }

@@ -8,7 +8,8 @@
  */
 import { Damaged, Unavailable } from '../../util/errors.ts'
 import { MiB } from '../../util/limits.ts'
-import { forEachAtOnce, OTHER_BYTES, objectName, readChecked } from './bucket-folder.ts'
+import { forEachAtOnce } from '../backup/copy-file.ts'
+import { OTHER_BYTES, objectName, readChecked } from './bucket-folder.ts'
 import type { CheckedPart } from './bucket-format.ts'
 import type { S3Client } from './s3-client.ts'
 

@@ -6,12 +6,12 @@ import { CLEAN, type CommandInput, DAMAGED } from '../../database/command.ts'
 import { must } from '../../util/assert.ts'
 import { CannotRun, Unavailable } from '../../util/errors.ts'
 import { say } from '../../util/say.ts'
+import { forEachAtOnce } from '../backup/copy-file.ts'
 import { withProgress } from '../progress.ts'
 import { tableLines } from '../text-tables.ts'
 import { readBucketAddress } from './bucket-address.ts'
 import {
   type BackupId,
-  forEachAtOnce,
   listBackups,
   listObjects,
   objectName,

@@ -14,13 +14,17 @@ import { disk, writeDurably } from '../../util/disk.ts'
 import { CannotRun, Damaged } from '../../util/errors.ts'
 import { LOG_FILE_BYTES_MIN, MiB } from '../../util/limits.ts'
 import type { Paths } from '../../util/paths.ts'
-import { type BackupSummary, damagedText } from '../backup/backup-format.ts'
-import type { CopyProgress } from '../backup/copy-file.ts'
-import { type LostFile, leaveOut } from '../backup/left-out.ts'
-import { fillNewFolder } from '../backup/new-folder.ts'
+import { damagedText } from '../backup/backup-format.ts'
+import { forEachAtOnce } from '../backup/copy-file.ts'
+import {
+  type Copy,
+  fillNewFolder,
+  type LostFile,
+  type Restored,
+  type RestoreOptions,
+} from '../backup/new-folder.ts'
 import { readBucketAddress } from './bucket-address.ts'
 import {
-  forEachAtOnce,
   listBackups,
   listObjects,
   manifestName,
@@ -33,25 +37,13 @@ import {
 import { type BucketManifest, type Part, segmentFiles, summaryOfManifest } from './bucket-format.ts'
 import { S3Client } from './s3-client.ts'
 
-/** A backup that was restored. */
-export interface Restored extends BackupSummary {
-  /** A line for each file of a segment that the backup has lost. */
-  readonly leftOut: readonly string[]
-}
-
 /** Bytes of an object that is read into memory: a file of the log, the catalog, a key. */
 const SMALL_BYTES_MAX = 512 * MiB
 
-interface BucketRestore {
-  /** `s3://bucket/prefix`. */
-  readonly from: string
+interface BucketRestore extends RestoreOptions {
   /** The last backup where none is given. */
   readonly id: string | undefined
   readonly endpoint: string | undefined
-  /** The new data folder: missing, empty, or left by an interrupted restore. */
-  readonly to: Paths
-  readonly takesIncomplete: boolean
-  readonly onProgress: (progress: CopyProgress) => void
 }
 
 /**
@@ -61,14 +53,8 @@ interface BucketRestore {
 export async function restoreBucket(options: BucketRestore): Promise<Restored> {
   const client = new S3Client(readBucketAddress(options.from, options.endpoint))
   const manifest = await findManifest(client, options)
-  const summary = summaryOfManifest(manifest)
-  const leftOut: string[] = []
-  await fillNewFolder(disk, options.to, async () => {
-    const { folders, lost } = await copyAll(client, manifest, options)
-    leftOut.push(...(await leaveOut(options.to, lost)))
-    return folders
-  })
-  return { ...summary, leftOut }
+  const leftOut = await fillNewFolder(disk, options.to, () => copyAll(client, manifest, options))
+  return { ...summaryOfManifest(manifest), leftOut }
 }
 
 /** @throws as `restoreBucket` */
@@ -103,7 +89,7 @@ async function copyAll(
   client: S3Client,
   manifest: BucketManifest,
   { to, onProgress, takesIncomplete }: BucketRestore,
-): Promise<{ readonly folders: readonly string[]; readonly lost: readonly LostFile[] }> {
+): ReturnType<Copy> {
   const bytesTotal = summaryOfManifest(manifest).bytes
   let bytesDone = 0
   const onBytes = (bytes: number) => {

@@ -1,48 +1,39 @@
 /**
- * Writes a backup into a bucket.
+ * A bucket as the target of a backup.
  *
- *   claim → share of shared objects checked → log (its files may go then) → catalog → segments
- *         → all objects looked for → manifest
+ *   claim → share of shared objects checked → log, catalog, segments → all objects looked for
+ *         → manifest → older backups removed
  *
  * The manifest is written last, so objects without one are no backup. An object that the bucket has
  * is not sent again: segments never change, so those that the last backup names are not even read.
  * One that is found wrong or missing is sent again. A backup that dies leaves an unfinished
  * manifest of what it has sent: the next one goes on from there, or retention removes the objects.
- *
- * A damaged segment does not stop the backup of all others (docs/decisions/0014).
  */
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { readSecretKey, sealEntry } from '../../catalog/lmdb/seal.ts'
-import { hasDeleteFile, type SegmentMeta } from '../../format/segment-meta.ts'
-import { extractLog } from '../../log/copy-log.ts'
 import { must } from '../../util/assert.ts'
 import { monotonicMs, wallMs } from '../../util/clock.ts'
 import { crc32, SELF_CHECKED } from '../../util/crc32.ts'
 import { FORMAT_VERSION } from '../../util/data-folder.ts'
 import { disk, readFile, removeFolder } from '../../util/disk.ts'
-import { isUnreadable, Unavailable } from '../../util/errors.ts'
-import { BACKUP_CHUNK_BYTES } from '../../util/limits.ts'
-import { deleteFile, type Paths, pathsOf, poolFolder, segmentFile } from '../../util/paths.ts'
+import { Unavailable } from '../../util/errors.ts'
+import { deleteFile, type Paths, pathsOf, segmentFile } from '../../util/paths.ts'
 import { WEIR_VERSION } from '../../util/version.ts'
 import type { BackupSummary } from '../backup/backup-format.ts'
-import {
-  asUnavailable,
-  type BackupState,
-  type CopyControl,
-  counter,
-  logOptions,
-} from '../backup/write-backup.ts'
+import { type Copied, type CopyDeps, forEachAtOnce, hashFile, readParts } from '../backup/copy-file.ts'
+import type { BackupState, CopiedFile, CopyControl, Target } from '../backup/write-backup.ts'
 import { readBucketAddress } from './bucket-address.ts'
 import {
   type BackupId,
   findUnfinished,
-  forEachAtOnce,
+  isObjectName,
   listBackups,
   listObjects,
   manifestName,
   newId,
+  OBJECTS,
   objectName,
   readManifest,
   UNFINISHED,
@@ -50,7 +41,6 @@ import {
 } from './bucket-folder.ts'
 import {
   type BackedUpPool,
-  type BackedUpSegment,
   BUCKET_FORMAT,
   type BucketManifest,
   type CheckedPart,
@@ -58,12 +48,11 @@ import {
   type LogPart,
   type Part,
   partsOf,
-  type SegmentPart,
+  segmentFiles,
   summaryOfManifest,
 } from './bucket-format.ts'
 import { checkShare } from './check-objects.ts'
 import { Claim } from './claim.ts'
-import { type Removed, removeOld } from './retention.ts'
 import { PART_BYTES, S3Client, type SentPart } from './s3-client.ts'
 
 /** Time after which what was sent is noted again. A killed backup sends it once more. */
@@ -86,7 +75,7 @@ export interface BucketSummary extends BackupSummary {
   readonly sent: number
   /** Objects of the last backup that were missing or wrong: those sent again, and the others. */
   readonly wrong: { readonly mended: number; readonly lost: number }
-  readonly removed?: Removed
+  readonly removed?: { readonly backups: number; readonly objects: number; readonly bytes: number }
   /** Why older backups were not removed. The backup itself is there. */
   readonly notRemoved?: string
 }
@@ -101,84 +90,147 @@ export function whyNotToBucket({ bucket, endpoint }: Omit<BucketTarget, 'dataDir
   }
 }
 
-/** The state of a backup that is being written. */
-interface Writing {
+/** What the bucket has, and what was sent. */
+interface Sending {
   readonly client: S3Client
-  readonly control: CopyControl
-  readonly state: BackupState
-  readonly from: Paths
+  readonly deps: CopyDeps
   /** Objects that the bucket has, with their bytes. */
   readonly objects: Map<string, number>
   /** Names of those that the last backup or an unfinished one names, and that this one has sent. */
   readonly trusted: Set<string>
-  /** Rows of segments that are trusted, by `keyOf`. */
-  readonly known: ReadonlyMap<string, Part>
+  /** Rows of segments that are trusted, by path and CRC-32. */
+  readonly known: ReadonlyMap<string, Copied>
   /** Names of objects of the last backup that are missing or wrong. */
   readonly wrong: Set<string>
   sent: number
   mended: number
-  savedMs: number
 }
 
-/**
- * Writes the backup, then removes older ones. Rejects with Damaged where the log cannot be read,
- * and with Unavailable where the backup was cancelled, or the bucket or the disk has an error. Then
- * there is no manifest.
- */
-export async function writeBucketBackup(
-  target: BucketTarget,
+/** Older backups are removed where the backup has its name. */
+export function bucketTarget(
+  { dataDir, bucket, endpoint, keep }: BucketTarget,
   state: BackupState,
-  control: CopyControl,
-): Promise<BucketSummary> {
-  const { signal } = control.throttle
-  const client = new S3Client(readBucketAddress(target.bucket, target.endpoint), { signal })
-  const from = pathsOf(target.dataDir)
-  disk.mkdir(from.temporary)
-  const claim = await Claim.make(client, from.bucketClaim)
-  try {
-    const last = (await listBackups(client)).at(-1)
-    const unfinished = await findUnfinished(client)
-    control.onProgress({ phase: 'verify', bytesDone: 0, bytesTotal: 0 })
-    const there = await findThere(client, last, unfinished)
-    const writing: Writing = {
-      ...{ client, control, state, from, ...there },
-      ...{ sent: 0, mended: 0, savedMs: Number.NEGATIVE_INFINITY },
-    }
-    const createdAtMs = wallMs()
-    const manifest = await sendAll(writing, createdAtMs)
-    control.onProgress({ phase: 'sync', bytesDone: 0, bytesTotal: 0 })
-    await findAll(client, manifest)
-    const id = newId(createdAtMs, last?.id)
-    const backups = await nameBackup(client, claim, id, manifest)
-    await client
-      .brief()
-      .remove(manifestName(UNFINISHED))
-      .catch(() => undefined) // the next backup finds it
-    const removal = await removeOldOnes(client, claim, target.keep, backups)
-    const { sent, mended, wrong } = writing
-    return {
-      ...summaryOfManifest(manifest),
-      ...{ id, sent, wrong: { mended, lost: wrong.size } },
-      ...removal,
-    }
-  } catch (error) {
-    throw asUnavailable(error)
-  } finally {
-    await claim.end()
+  { throttle, onProgress }: CopyControl,
+): Target<BucketSummary> {
+  const client = new S3Client(readBucketAddress(bucket, endpoint), { signal: throttle.signal })
+  const from = pathsOf(dataDir)
+  const deps = { disk, throttle, onBytes: () => undefined }
+  const log: LogPart[] = []
+  const files = new Map<string, CopiedFile>()
+  let claim: Claim | undefined
+  let last: BackupId | undefined
+  let sending!: Sending
+  let head!: Omit<BucketManifest, 'pools'>
+  let createdAtMs = 0
+  let saved = { ms: Number.NEGATIVE_INFINITY, sent: 0 }
+  return {
+    begin: async () => {
+      disk.mkdir(from.temporary)
+      claim = await Claim.make(client, from.bucketClaim)
+      last = (await listBackups(client)).at(-1)
+      onProgress({ phase: 'verify', bytesDone: 0, bytesTotal: 0 })
+      sending = { client, deps, ...(await findThere(client, last)), sent: 0, mended: 0 }
+      createdAtMs = wallMs()
+    },
+    copyLog: async extract => {
+      const folder = from.backupLog
+      removeFolder(disk, folder) // of a backup whose thread failed
+      try {
+        for (const name of await extract(folder))
+          log.push({ name, ...(await sendBytes(sending, gzipSync(readFile(disk, join(folder, name))))) })
+      } finally {
+        removeFolder(disk, folder)
+      }
+    },
+    copyCatalog: async () => {
+      head = { ...(await sendCatalog(sending, state, from, createdAtMs)), log }
+      saved.sent = sending.sent
+    },
+    copyFile: async (path, checksum, onBytes) => {
+      const known = sending.known.get(`${path} ${checksum}`)
+      if (known === undefined) return await sendFile(sending, join(from.root, path), onBytes)
+      onBytes(known.bytes)
+      return known
+    },
+    readPart: async () => ({ ...(await sendBytes(sending, new Uint8Array(0))), checksum: 0 }),
+    list: async (path, file) => {
+      files.set(path, file)
+      // Notes what was sent, for the next backup if this one is killed.
+      if (sending.sent === saved.sent || monotonicMs() - saved.ms < UNFINISHED_MS) return
+      saved = { ms: monotonicMs(), sent: sending.sent }
+      await client.put(manifestName(UNFINISHED), encodeManifest({ ...head, pools: poolsOf(state, files) }))
+    },
+    end: async () => {
+      const manifest = { ...head, pools: poolsOf(state, files) }
+      await findAll(client, manifest)
+      const id = newId(createdAtMs, last?.id)
+      const held = must(claim, 'the claim of a backup')
+      const backups = await nameBackup(client, held, id, manifest)
+      await tryRemove(client, manifestName(UNFINISHED)) // or the next backup finds it
+      const { sent, mended, wrong } = sending
+      return {
+        ...summaryOfManifest(manifest),
+        ...{ id, sent, wrong: { mended, lost: wrong.size } },
+        ...(keep === undefined ? {} : await removeOld(client, held, keep, backups)),
+      }
+    },
+    close: async () => await claim?.end(),
   }
 }
 
+/** What stands in a manifest before the log. */
+async function sendCatalog(
+  sending: Sending,
+  state: BackupState,
+  from: Paths,
+  createdAtMs: number,
+): Promise<Omit<BucketManifest, 'log' | 'pools'>> {
+  const key = must(readSecretKey(from.secretKey, disk), 'the key of an open catalog')
+  const documents = JSON.stringify(state.documents.map(entry => sealEntry(entry, key)))
+  return {
+    format: BUCKET_FORMAT,
+    weir: WEIR_VERSION,
+    folder: FORMAT_VERSION,
+    sequence: state.log.lastSequence,
+    createdAt: new Date(createdAtMs).toISOString(),
+    catalog: await sendBytes(sending, gzipSync(documents)),
+    secretKey: await sendBytes(sending, key),
+    ...(disk.exists(from.admin) ? { admin: await sendBytes(sending, readFile(disk, from.admin)) } : {}),
+  }
+}
+
+/** The segments whose files are in `files`. */
+function poolsOf({ pools }: BackupState, files: ReadonlyMap<string, CopiedFile>): BackedUpPool[] {
+  return pools.map(({ poolId: pool, segments }) => ({
+    pool,
+    segments: segments.flatMap(({ segment, checksum: crc32 }) => {
+      const rows = files.get(`segment/${pool}/${segmentFile(segment)}`)
+      const deletes = files.get(`segment/${pool}/${deleteFile(segment)}`)
+      if (rows === undefined && deletes === undefined) return []
+      return [{ segment, ...(rows && { rows: withSum(rows, crc32) }), ...(deletes && { deletes }) }]
+    }),
+  }))
+}
+
+/** Keys stand in the order of FORMAT.md. */
+function withSum({ sha256, bytes, damaged }: CopiedFile, crc32: number | null) {
+  return { sha256, bytes, crc32: must(crc32, 'the CRC-32 of rows'), ...(damaged && { damaged }) }
+}
+
 /** What the bucket has of the last backup and of one that died, after a share of it was checked. */
-async function findThere(client: S3Client, last: BackupId | undefined, unfinished: BackupId | undefined) {
+async function findThere(client: S3Client, last: BackupId | undefined) {
   // A manifest that cannot be read saves nothing, and keeps no backup from being made.
   const read = async (id: BackupId | undefined) =>
-    id === undefined ? undefined : await readManifest(client, id).catch(skipUnreadable)
-  const manifests = [await read(last), await read(unfinished)]
+    id &&
+    (await readManifest(client, id).catch(error => {
+      if (error instanceof Unavailable) throw error
+    }))
+  const manifests = [await read(last), await read(await findUnfinished(client))]
   const objects = await listObjects(client)
   const parts = new Map<string, CheckedPart>()
   const wrong = new Set<string>()
   for (const [index, manifest] of manifests.entries())
-    for (const part of manifest === undefined ? [] : partsOf(manifest))
+    for (const part of manifest ? partsOf(manifest) : [])
       if (whyNotListed(objects, part) === undefined) parts.set(objectName(part), part)
       else if (index === 0) wrong.add(objectName(part))
   const trusted = new Set(parts.keys())
@@ -187,27 +239,87 @@ async function findThere(client: S3Client, last: BackupId | undefined, unfinishe
     objects.delete(name)
     wrong.add(name)
   }
-  const known = new Map(manifests.flatMap(manifest => [...knownRows(manifest, trusted)]))
+  // Rows that their own time found undamaged. The checksum of a delete file is that of all others.
+  const known = new Map<string, Copied>()
+  for (const manifest of manifests)
+    for (const [path, part, checksum] of manifest ? segmentFiles(manifest) : [])
+      if (checksum !== SELF_CHECKED && part.damaged === undefined && trusted.has(objectName(part)))
+        known.set(`${path} ${checksum}`, { ...part, checksum })
   return { objects, trusted, known, wrong }
 }
 
-function skipUnreadable(error: Error): undefined {
-  if (error instanceof Unavailable) throw error
+/** Sends a file as it is. */
+async function sendFile(sending: Sending, file: string, onBytes: CopyDeps['onBytes']): Promise<Copied> {
+  const { client, deps } = sending
+  let first: Uint8Array = new Uint8Array(0)
+  const use = (bytes: Uint8Array, position: number) => {
+    if (position === 0) first = bytes
+  }
+  const copied = await hashFile({ ...deps, onBytes }, file, use, PART_BYTES)
+  const isLarge = copied.bytes > PART_BYTES
+  const send = () => (isLarge ? sendLarge(sending, file, copied) : client.put(objectName(copied), first))
+  await sendOnce(sending, copied, send)
+  return copied
 }
 
-/** The segments of a backup that its own time found undamaged. */
-function* knownRows(
-  manifest: BucketManifest | undefined,
-  trusted: ReadonlySet<string>,
-): Generator<[string, Part]> {
-  for (const { pool, segments } of manifest?.pools ?? [])
-    for (const { segment, rows } of segments)
-      if (rows !== undefined && rows.damaged === undefined && trusted.has(objectName(rows)))
-        yield [keyOf(pool, segment, rows.crc32), rows]
+async function sendBytes(sending: Sending, bytes: Uint8Array): Promise<Part> {
+  const part = { sha256: createHash('sha256').update(bytes).digest('hex'), bytes: bytes.byteLength }
+  const send = () => sending.client.put(objectName(part), bytes)
+  await sendOnce(sending, { ...part, checksum: crc32(bytes) }, send)
+  return part
 }
 
-function keyOf(pool: string, segment: number, crc: number | null): string {
-  return `${pool}/${segment}/${crc}`
+/**
+ * Sends an object that the bucket lacks. Of one that no manifest names the bucket must know the
+ * checksum.
+ */
+async function sendOnce(sending: Sending, part: Copied, send: () => Promise<unknown>): Promise<void> {
+  const name = objectName(part)
+  const { client, deps, objects, trusted, wrong } = sending
+  if (trusted.has(name)) return
+  trusted.add(name)
+  if (objects.get(name) === part.bytes && (await client.head(name))?.crc32 === part.checksum) return
+  await deps.throttle.take(0)
+  await send()
+  sending.sent += part.bytes
+  if (wrong.delete(name)) sending.mended += 1
+}
+
+/** Reads the file a second time, so that no file is ever whole in memory. */
+async function sendLarge(sending: Sending, file: string, part: Copied): Promise<void> {
+  const { client, deps } = sending
+  const name = objectName(part)
+  const upload = await client.beginUpload(name)
+  try {
+    const hash = createHash('sha256')
+    const sent: SentPart[] = []
+    for await (const bytes of readParts(deps, file, PART_BYTES)) {
+      hash.update(bytes)
+      sent.push(await client.putPart(name, upload, sent.length + 1, bytes))
+    }
+    if (hash.digest('hex') !== part.sha256)
+      throw new Unavailable(
+        'backup_failed',
+        `${file} changed while it was read: weir verify checks the folder`,
+      )
+    await client.endUpload(name, upload, sent, part.checksum)
+  } catch (error) {
+    await client
+      .brief()
+      .cancelUpload(name, upload)
+      .catch(() => undefined)
+    throw error
+  }
+}
+
+/** Looks for each object of the backup, and for its length, before the manifest names it. */
+async function findAll(client: S3Client, manifest: BucketManifest): Promise<void> {
+  const objects = await listObjects(client)
+  for (const part of partsOf(manifest)) {
+    const why = whyNotListed(objects, part)
+    if (why !== undefined)
+      throw new Unavailable('bucket_checksum', `${client.url}/${objectName(part)} was sent, and ${why}`)
+  }
 }
 
 /**
@@ -232,222 +344,61 @@ async function nameBackup(
       throw new Unavailable('bucket_checksum', `${client.url}: the list does not show the new backup ${id}`)
     return backups
   } catch (error) {
-    await client
-      .brief()
-      .remove(name)
-      .catch(() => undefined)
+    await tryRemove(client, name)
     throw error
   }
 }
 
-async function removeOldOnes(
+async function tryRemove(client: S3Client, name: string): Promise<void> {
+  const removed = client.brief().remove(name)
+  await removed.catch(() => undefined)
+}
+
+/**
+ * Removes backups beyond those to keep, and objects that no backup names: those of backups that
+ * were removed, and of backups that died before their manifest.
+ *
+ * It keeps the last `keep` complete backups and what is newer than them. An incomplete backup does
+ * not count: damage would push the last good one out. Manifests go first, so an interrupted removal
+ * leaves objects and no backup that lacks one. The claim is held, so no other backup counts on an
+ * object that goes.
+ * @param backups all of them, the oldest first
+ * @returns nothing was removed where a manifest that is kept cannot be read
+ */
+async function removeOld(
   client: S3Client,
   claim: Claim,
-  keep: number | undefined,
+  keep: number,
   backups: readonly BackupId[],
-) {
-  if (keep === undefined) return {}
+): Promise<Pick<BucketSummary, 'removed' | 'notRemoved'>> {
+  const remove = async (name: string) => {
+    await claim.check()
+    await client.remove(name)
+  }
   try {
-    return { removed: await removeOld(client, claim, keep, backups) }
+    const kept = new Set<string>()
+    const old: BackupId[] = []
+    let complete = 0
+    for (const backup of backups.toReversed()) {
+      if (complete === keep) {
+        old.push(backup)
+        continue
+      }
+      const manifest = await readManifest(client, backup)
+      for (const part of partsOf(manifest)) kept.add(objectName(part))
+      if (summaryOfManifest(manifest).damaged.length === 0) complete += 1
+    }
+    await forEachAtOnce(old, ({ id }) => remove(manifestName(id)))
+    const objects = [...(await listObjects(client))].filter(([name]) => !kept.has(name))
+    await forEachAtOnce(objects, ([name]) => remove(name))
+    const uploads = (await client.uploads(OBJECTS)).filter(({ name }) => isObjectName(name))
+    await forEachAtOnce(uploads, async ({ name, uploadId }) => {
+      await claim.check()
+      await client.cancelUpload(name, uploadId)
+    })
+    const bytes = objects.reduce((sum, [, size]) => sum + size, 0)
+    return { removed: { backups: old.length, objects: objects.length, bytes } }
   } catch (error) {
     return { notRemoved: (error as Error).message }
-  }
-}
-
-async function sendAll(writing: Writing, createdAtMs: number): Promise<BucketManifest> {
-  const { state, control, from } = writing
-  const log = await sendLog(writing)
-  control.onLogCopied()
-  control.onProgress({ phase: 'catalog', bytesDone: 0, bytesTotal: 0 })
-  const key = must(readSecretKey(from.secretKey, disk), 'the key of an open catalog')
-  const documents = JSON.stringify(state.documents.map(entry => sealEntry(entry, key)))
-  const head = {
-    format: BUCKET_FORMAT,
-    weir: WEIR_VERSION,
-    folder: FORMAT_VERSION,
-    sequence: state.log.lastSequence,
-    createdAt: new Date(createdAtMs).toISOString(),
-    catalog: await sendBytes(writing, gzipSync(documents)),
-    secretKey: await sendBytes(writing, key),
-    ...(disk.exists(from.admin) ? { admin: await sendBytes(writing, readFile(disk, from.admin)) } : {}),
-    log,
-  } as const
-  return { ...head, pools: await sendPools(writing, head) }
-}
-
-/** The part of the log that is not in segments, in files of its own that are removed when sent. */
-async function sendLog(writing: Writing): Promise<LogPart[]> {
-  const { state, control, from } = writing
-  const folder = from.backupLog
-  removeFolder(disk, folder) // of a backup whose thread failed
-  try {
-    const names = await extractLog({ disk, from: from.log, to: folder, ...logOptions(state, control) })
-    const parts: LogPart[] = []
-    for (const name of names)
-      parts.push({ name, ...(await sendBytes(writing, gzipSync(readFile(disk, join(folder, name))))) })
-    return parts
-  } finally {
-    removeFolder(disk, folder)
-  }
-}
-
-async function sendPools(writing: Writing, head: Omit<BucketManifest, 'pools'>): Promise<BackedUpPool[]> {
-  const { state, control } = writing
-  const bytesTotal = state.pools
-    .flatMap(({ segments }) => segments)
-    .reduce((sum, { bytes }) => sum + bytes, 0)
-  const counted = counter(control, 'segments', bytesTotal)
-  counted(0)
-  const pools = state.pools.map(({ poolId, segments }) => ({
-    pool: poolId,
-    segments,
-    sent: [] as BackedUpSegment[],
-  }))
-  // A list has holes until all are sent.
-  const sentPools = () => pools.map(({ pool, sent }) => ({ pool, segments: sent.filter(() => true) }))
-  const all = pools.flatMap(({ pool, segments, sent }) =>
-    segments.map((meta, index) => ({ pool, meta, sent, index })),
-  )
-  await forEachAtOnce(all, async ({ pool, meta, sent, index }) => {
-    const before = writing.sent
-    sent[index] = await sendSegment(writing, pool, meta)
-    counted(meta.bytes)
-    if (writing.sent > before) await saveUnfinished(writing, { ...head, pools: sentPools() })
-  })
-  return sentPools()
-}
-
-/** Notes what was sent, for the next backup if this one is killed. */
-async function saveUnfinished(writing: Writing, manifest: BucketManifest): Promise<void> {
-  if (monotonicMs() - writing.savedMs < UNFINISHED_MS) return
-  writing.savedMs = monotonicMs()
-  await writing.client.put(manifestName(UNFINISHED), encodeManifest(manifest))
-}
-
-async function sendSegment(writing: Writing, pool: string, meta: SegmentMeta): Promise<BackedUpSegment> {
-  const folder = poolFolder(writing.from, pool)
-  const { segment, checksum } = meta
-  const deletes = hasDeleteFile(meta)
-    ? await sendFile(writing, join(folder, deleteFile(segment)), SELF_CHECKED)
-    : undefined
-  if (meta.rows === 0 || checksum === null) return { segment, ...(deletes && { deletes }) }
-  const file = join(folder, segmentFile(segment))
-  const known: SegmentPart | undefined = writing.known.get(keyOf(pool, segment, checksum))
-  const { sha256, bytes, damaged } = known ?? (await sendFile(writing, file, checksum))
-  const rows = { sha256, bytes, crc32: checksum, ...(damaged === undefined ? {} : { damaged }) }
-  return { segment, rows, ...(deletes && { deletes }) }
-}
-
-/**
- * Sends a file as it is, damaged or not. Of one that is missing or cannot be read nothing is sent.
- * @param checksum the CRC-32 that it should have
- */
-async function sendFile(writing: Writing, file: string, checksum: number): Promise<SegmentPart> {
-  const hash = createHash('sha256')
-  let [crc, bytes] = [0, 0]
-  let first: Uint8Array = new Uint8Array(0)
-  try {
-    for await (const part of readParts(writing, file)) {
-      if (bytes === 0) first = part
-      bytes += part.byteLength
-      crc = crc32(part, crc)
-      hash.update(part)
-    }
-  } catch (error) {
-    if (!isUnreadable(error, file)) throw error
-    const { code, message } = error as NodeJS.ErrnoException
-    const what = code === 'ENOENT' ? 'it is missing' : message
-    return { ...(await sendBytes(writing, new Uint8Array(0))), damaged: what }
-  }
-  const part = { sha256: hash.digest('hex'), bytes }
-  await sendOnce(writing, { ...part, crc32: crc }, () =>
-    bytes <= PART_BYTES
-      ? writing.client.put(objectName(part), first)
-      : sendLarge(writing, file, { ...part, crc32: crc }),
-  )
-  return crc === checksum ? part : { ...part, damaged: 'its bytes do not match their checksum' }
-}
-
-async function sendBytes(writing: Writing, bytes: Uint8Array): Promise<Part> {
-  const part = { sha256: createHash('sha256').update(bytes).digest('hex'), bytes: bytes.byteLength }
-  await sendOnce(writing, { ...part, crc32: crc32(bytes) }, () => writing.client.put(objectName(part), bytes))
-  return part
-}
-
-type WholePart = Required<CheckedPart>
-
-/**
- * Sends an object that the bucket lacks. Of one that no manifest names the bucket must know the
- * checksum.
- */
-async function sendOnce(writing: Writing, part: WholePart, send: () => Promise<unknown>): Promise<void> {
-  const name = objectName(part)
-  const { client, control, objects, trusted, wrong } = writing
-  if (trusted.has(name)) return
-  trusted.add(name)
-  if (objects.get(name) === part.bytes && (await client.head(name))?.crc32 === part.crc32) return
-  await control.throttle.take(0)
-  await send()
-  writing.sent += part.bytes
-  if (wrong.delete(name)) writing.mended += 1
-}
-
-/** Reads the file a second time, so that no file is ever whole in memory. */
-async function sendLarge(writing: Writing, file: string, part: WholePart): Promise<void> {
-  const { client } = writing
-  const name = objectName(part)
-  const upload = await client.beginUpload(name)
-  try {
-    const hash = createHash('sha256')
-    const sent: SentPart[] = []
-    for await (const bytes of readParts(writing, file)) {
-      hash.update(bytes)
-      sent.push(await client.putPart(name, upload, sent.length + 1, bytes))
-    }
-    if (hash.digest('hex') !== part.sha256)
-      throw new Unavailable(
-        'backup_failed',
-        `${file} changed while it was read: weir verify checks the folder`,
-      )
-    await client.endUpload(name, upload, sent, part.crc32)
-  } catch (error) {
-    await client
-      .brief()
-      .cancelUpload(name, upload)
-      .catch(() => undefined)
-    throw error
-  }
-}
-
-/** The bytes of a file in parts of PART_BYTES, at the rate of the backup. */
-async function* readParts({ control }: Writing, file: string): AsyncGenerator<Uint8Array> {
-  const opened = disk.open(file, 'r')
-  try {
-    const size = disk.size(file)
-    for (let position = 0; position < size; ) {
-      const part = new Uint8Array(Math.min(PART_BYTES, size - position))
-      let filled = 0
-      while (filled < part.byteLength) {
-        const read = disk.read(opened, part.subarray(filled, filled + BACKUP_CHUNK_BYTES), position)
-        if (read === 0) break
-        filled += read
-        position += read
-        await control.throttle.take(read)
-      }
-      if (filled > 0) yield part.subarray(0, filled)
-      if (filled < part.byteLength) return
-    }
-  } finally {
-    disk.close(opened)
-  }
-}
-
-/** Looks for each object of the backup, and for its length, before the manifest names it. */
-async function findAll(client: S3Client, manifest: BucketManifest): Promise<void> {
-  const objects = await listObjects(client)
-  for (const part of partsOf(manifest)) {
-    const why = whyNotListed(objects, part)
-    if (why !== undefined)
-      throw new Unavailable('bucket_checksum', `${client.url}/${objectName(part)} was sent, and ${why}`)
   }
 }

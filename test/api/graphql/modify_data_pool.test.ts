@@ -4,9 +4,9 @@
  */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { RETENTION_DAYS_MAX } from '../../../src/catalog/change/change-pool.ts'
 import { createWebhookSource } from '../../../src/catalog/change/change-source.ts'
 import type { Pool } from '../../../src/catalog/documents/model.ts'
-import { RETENTION_DAYS_MAX } from '../../../src/util/limits.ts'
 import { makeServer, type TestServer } from './server.ts'
 
 const MODIFY = `mutation ModifyDataPool($input: modifyDataPoolInput!) { modifyDataPool(input: $input) { __typename

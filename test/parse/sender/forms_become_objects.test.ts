@@ -1,7 +1,7 @@
 /** Forms: as published by senders, against the platform's own encoder, and hostile ones. */
 import { createRequire } from 'node:module'
 import { expect, test } from 'vitest'
-import { FORM_FIELDS_MAX } from '../../../src/parse/sender/form.ts'
+import { FORM_FIELDS_MAX } from '../../../src/parse/sender/body-format.ts'
 import { BODY_BYTES_MAX } from '../../../src/util/limits.ts'
 import { Random } from '../../fuzz/random.ts'
 import { newSeed, TEST_RUNS } from '../../util/random.ts'

@@ -1,6 +1,7 @@
 /** Settings that a source can have, and those that are refused with a sentence that says why. */
 import { createPublicKey, generateKeyPairSync, verify } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
+import { signatureProblem } from '../../../src/catalog/change/sender-settings.ts'
 import {
   type GenericHmac,
   SIGNATURE_SCHEMES,
@@ -9,7 +10,6 @@ import {
   type SignatureSettings,
 } from '../../../src/format/sender.ts'
 import { WHPK } from '../../../src/parse/sender/signature-keys.ts'
-import { signatureProblem } from '../../../src/parse/sender/signature-problem.ts'
 import { signatureHeaders } from '../../../src/parse/sender/verify-signature.ts'
 import { ed25519Pair, genericOf, p256Pair, SENDERS, settingsOf } from './signing.ts'
 

@@ -8,11 +8,13 @@ import { whyNotTo } from '../../../src/tools/backup/backup-folder.ts'
 import { BackupThrottle } from '../../../src/tools/backup/copy-file.ts'
 import { fillFolder } from '../../../src/tools/backup/new-folder.ts'
 import { type BackupState, writeBackup } from '../../../src/tools/backup/write-backup.ts'
-import { copyBackup, verifyBackup } from '../../../src/tools/restore.ts'
+import { folderTarget } from '../../../src/tools/backup/write-folder.ts'
+import { copyBackup } from '../../../src/tools/restore.ts'
 import { writeDurably } from '../../../src/util/disk.ts'
 import { deleteFile, pathsOf, segmentFile } from '../../../src/util/paths.ts'
 import { MemoryDisk, PowerCut } from '../../util/memory-disk.ts'
 import { randomFrom } from '../../util/random.ts'
+import { verifyBackup } from '../../util/verify.ts'
 
 const SEED = Math.floor(Math.random() * 2 ** 32)
 const CUTS_EACH = 4
@@ -68,20 +70,19 @@ const oneFile = (name: string) => async (disk: MemoryDisk, to: string) => {
 }
 
 function backUp(disk: MemoryDisk) {
+  const throttle = new BackupThrottle(0)
+  const writeCatalog = (to: string) => oneFile('data.mdb')(disk, to)
   return writeBackup(
-    TARGET,
+    folderTarget(TARGET, STATE, throttle, { disk, writeCatalog }),
+    pathsOf(TARGET.dataDir),
     STATE,
-    { throttle: new BackupThrottle(0), onProgress: () => undefined, onLogCopied: () => undefined },
-    {
-      disk,
-      extractLog: ({ to }) => oneFile('head')(disk, to),
-      writeCatalog: to => oneFile('data.mdb')(disk, to),
-    },
+    { throttle, onProgress: () => undefined, onLogCopied: () => undefined },
+    { disk, extractLog: ({ to }) => oneFile('head')(disk, to) },
   )
 }
 
 function verify(disk: MemoryDisk) {
-  return verifyBackup({ disk, from: TARGET.folder, onProgress: () => undefined })
+  return verifyBackup(disk, TARGET.folder)
 }
 
 test(`a power cut leaves a complete backup or none (seed ${SEED})`, async () => {
@@ -121,7 +122,11 @@ test(`a power cut leaves a complete restore or the file RESTORING (seed ${SEED})
     disk.mkdir('/new')
     disk.stopAfter(changes)
     const options = { disk, from: TARGET.folder, to, takesIncomplete: false, onProgress: () => undefined }
-    const outcome = await fillFolder(disk, to, () => copyBackup(options, contents), ['/new']).then(
+    const copyTo = (on: MemoryDisk) => async () => ({
+      folders: await copyBackup({ ...options, disk: on }, contents),
+      lost: [],
+    })
+    const outcome = await fillFolder(disk, to, copyTo(disk), ['/new']).then(
       () => 'done',
       error => error as Error,
     )
@@ -135,7 +140,7 @@ test(`a power cut leaves a complete restore or the file RESTORING (seed ${SEED})
         // it.
         const made = after.exists('/new') ? [] : ['/new']
         for (const folder of made) after.mkdir(folder)
-        await fillFolder(after, to, () => copyBackup({ ...options, disk: after }, contents), made)
+        await fillFolder(after, to, copyTo(after), made)
       }
       for (const { path, bytes } of contents.files) expect(after.size(join('/new', path))).toBe(bytes)
     }
