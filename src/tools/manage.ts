@@ -8,8 +8,12 @@ import type { AuditEntry } from '../api/graphql/context.ts'
 import { type AdminRequest, MANAGE_APPLICATIONS, MANAGE_KEYS } from '../api/openapi/admin-requests.ts'
 import { readRequest, type ValueOf } from '../api/openapi/schema.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import { createApplication, deleteApplication, rotateSecret } from '../catalog/change/change-application.ts'
-import { rotateSigningKey } from '../catalog/change/change-signing-key.ts'
+import {
+  createApplication,
+  deleteApplication,
+  rotateSecret,
+  rotateSigningKey,
+} from '../catalog/change/change-application.ts'
 import type { BadRequest } from '../catalog/documents/catalog-types.ts'
 import type { Application } from '../catalog/documents/model.ts'
 import { Unavailable } from '../util/errors.ts'

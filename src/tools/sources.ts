@@ -2,6 +2,8 @@
  * `weir sources`: webhooks and their senders. With --url it asks a running server; without it it
  * reads or changes a stopped folder. `presets` and `infer` need neither.
  */
+
+import { createReadStream } from 'node:fs'
 import { flagsOf, SOURCE_SETTINGS } from '../api/openapi/admin-requests.ts'
 import { PRESET_NAMES, PRESETS, presetNamed, presetSteps } from '../catalog/presets.ts'
 import { CLEAN, type CommandInput } from '../database/command.ts'
@@ -15,7 +17,6 @@ import { likelyName } from '../util/misspelt.ts'
 import { printable, say } from '../util/say.ts'
 import { askCatalog, checked } from './ask-catalog.ts'
 import { manageSources, type ShownSource, type SourcesRequest } from './manage-sources.ts'
-import { readJsonFile, readSmallFile } from './small-files.ts'
 import { pairLines, tableLines } from './text-tables.ts'
 
 const ACTIONS = ['list', 'show', 'create', 'modify', 'handshake', 'presets', 'infer']
@@ -298,4 +299,44 @@ function proposalLines({ events, columns, uniqueId, timestamp, orderBy, leftOut 
           ]),
         ]),
   ]
+}
+
+/**
+ * The bytes of a file; `-` is standard input.
+ * @throws CannotRun it cannot be read, or has more than `bytesMax` bytes
+ */
+async function readSmallFile(path: string, bytesMax: number): Promise<Uint8Array> {
+  const name = nameOf(path)
+  const pieces: Buffer[] = []
+  let bytes = 0
+  try {
+    for await (const piece of path === '-' ? process.stdin : createReadStream(path)) {
+      bytes += (piece as Buffer).length
+      if (bytes > bytesMax) throw new CannotRun(`${name} has more than ${bytesMax} bytes`)
+      pieces.push(piece as Buffer)
+    }
+  } catch (error) {
+    if (error instanceof CannotRun) throw error
+    throw new CannotRun(`${name} cannot be read: ${(error as Error).message}`)
+  }
+  return Buffer.concat(pieces)
+}
+
+/**
+ * The JSON object or list in a file. @throws CannotRun as readSmallFile, or it holds another value
+ */
+async function readJsonFile(path: string, bytesMax: number): Promise<object> {
+  const text = Buffer.from(await readSmallFile(path, bytesMax)).toString('utf8')
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    throw new CannotRun(`${nameOf(path)} is no JSON: ${(error as Error).message}`)
+  }
+  if (typeof value === 'object' && value !== null) return value
+  throw new CannotRun(`${nameOf(path)} holds no JSON object or list`)
+}
+
+function nameOf(path: string): string {
+  return path === '-' ? 'standard input' : path
 }

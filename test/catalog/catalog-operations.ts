@@ -9,9 +9,10 @@ import {
   createApplication,
   deleteApplication,
   modifyApplication,
+  modifyEnvironment,
   rotateSecret,
+  rotateSigningKey,
 } from '../../src/catalog/change/change-application.ts'
-import { modifyEnvironment } from '../../src/catalog/change/change-environment.ts'
 import { succeedJob } from '../../src/catalog/change/change-job.ts'
 import {
   createMetric,
@@ -27,7 +28,6 @@ import {
   unassignPolicy,
 } from '../../src/catalog/change/change-policy.ts'
 import { createPool, deletePool, modifyPool } from '../../src/catalog/change/change-pool.ts'
-import { rotateSigningKey } from '../../src/catalog/change/change-signing-key.ts'
 import {
   createSource,
   createWebhookSource,

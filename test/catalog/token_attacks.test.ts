@@ -12,8 +12,9 @@ import {
   deleteApplication,
   modifyApplication,
   rotateSecret,
+  rotateSigningKey,
+  SIGNING_KEYS_MAX,
 } from '../../src/catalog/change/change-application.ts'
-import { rotateSigningKey, SIGNING_KEYS_MAX } from '../../src/catalog/change/change-signing-key.ts'
 import type { Application, Scope, SigningKey } from '../../src/catalog/documents/model.ts'
 import { must } from '../../src/util/assert.ts'
 import { TOKENS_REMEMBERED_MAX } from '../../src/util/limits.ts'

@@ -6,8 +6,8 @@ import {
   createApplication,
   deleteApplication,
   modifyApplication,
+  modifyEnvironment,
 } from '../../catalog/change/change-application.ts'
-import { modifyEnvironment } from '../../catalog/change/change-environment.ts'
 import type { Scope } from '../../catalog/documents/model.ts'
 import { change, changeInTurn, found, lookups, removing } from './changes.ts'
 import { requireScope } from './context.ts'
