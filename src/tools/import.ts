@@ -10,6 +10,7 @@
 import { createHash } from 'node:crypto'
 import { basename } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { ImportJob } from '../api/openapi/components.ts'
 import { CLEAN, type CommandInput, DAMAGED } from '../database/command.ts'
 import { must } from '../util/assert.ts'
 import { disk } from '../util/disk.ts'
@@ -19,14 +20,7 @@ import { note, printable, say } from '../util/say.ts'
 import { withProgress } from './progress.ts'
 import { authorizationOf, baseOf, DEFAULT_URL } from './running-server.ts'
 import { countText } from './text-tables.ts'
-import {
-  type ImportAnswer,
-  type ImportedFile,
-  type KnownImport,
-  listImports,
-  type Server,
-  upload,
-} from './upload.ts'
+import { type ImportAnswer, type ImportedFile, listImports, type Server, upload } from './upload.ts'
 
 /** Tries of an import that brings no row further; then the command gives up. */
 const IMPORT_TRIES_MAX = 12
@@ -282,7 +276,7 @@ async function durableAfterLoss(source: Source, options: Options, sum: Sum): Pro
 }
 
 /** The newest import of the file. Waits until the server has noticed the end of the last one. */
-async function endedImport(source: Source, { server, pool }: Options): Promise<KnownImport | undefined> {
+async function endedImport(source: Source, { server, pool }: Options): Promise<ImportJob | undefined> {
   for (let tries = 1; ; tries += 1) {
     const [newest] = await listImports(server, pool, source)
     if (newest?.status !== 'IN_PROGRESS' && newest?.status !== 'CREATED') return newest

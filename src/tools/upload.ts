@@ -4,6 +4,7 @@
 import { createReadStream } from 'node:fs'
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
+import type { ImportJob, ImportReport } from '../api/openapi/components.ts'
 import { CannotRun } from '../util/errors.ts'
 import { UPLOAD_PIECE_BYTES } from '../util/limits.ts'
 import { unreachableServer } from './running-server.ts'
@@ -33,32 +34,14 @@ interface Upload extends ImportedFile {
   readonly onBytes: (bytes: number) => void
 }
 
-/** The answer of an import; that of a refused request has no rows. */
-export interface ImportAnswer {
+/** The answer of an import; that of a refused request has no rows, and no id. */
+export type ImportAnswer = Omit<
+  ImportReport,
+  'durableBytes' | 'skippedRows' | 'rejectedBy' | 'refusedOmitted'
+> & {
   readonly status: number
   readonly detail: string
   readonly retryable: boolean
-  /** The id of the import; empty where none began. */
-  readonly import: string
-  readonly rows: number
-  readonly accepted: number
-  readonly rejected: number
-  readonly durableRows: number
-  readonly refused: readonly { readonly line: number; readonly code: string; readonly message: string }[]
-  readonly unknownFields: readonly { readonly field: string; readonly column: string | null }[]
-  readonly unfilledColumns: readonly string[]
-}
-
-/** An import as the server lists it. */
-export interface KnownImport {
-  readonly id: string
-  readonly format: string
-  readonly status: string
-  readonly rows: number
-  readonly accepted: number
-  readonly rejected: number
-  readonly durableRows: number
-  readonly mapping?: string
 }
 
 /** Sends a file. `lost`: the connection ended without an answer. */
@@ -154,13 +137,13 @@ export async function listImports(
   { base, authorization }: Server,
   pool: string,
   { label, format }: { readonly label: string; readonly format: string },
-): Promise<readonly KnownImport[]> {
+): Promise<readonly ImportJob[]> {
   const url = `${base}${pathOf(pool)}?label=${encodeURIComponent(label)}`
   const answer = await fetch(url, { headers: { authorization } }).catch(error => {
     throw new CannotRun(unreachableServer(base, error as Error))
   })
   const body = (await answer.json().catch(() => ({}))) as {
-    readonly imports?: KnownImport[]
+    readonly imports?: ImportJob[]
     readonly detail?: string
   }
   if (answer.status === 200 && body.imports !== undefined)

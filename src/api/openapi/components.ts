@@ -11,6 +11,7 @@ import {
   headersOf,
   type Json,
   list,
+  named,
   object,
   oneOf,
   orNull,
@@ -18,6 +19,7 @@ import {
   text,
   texts,
   time,
+  type ValueOf,
 } from './schema.ts'
 
 /** The answers to refusals by status; all are problems. */
@@ -55,11 +57,11 @@ export const REFUSALS = {
 const ANY_REFUSAL =
   'A refusal that any path may give before its own checks: 400 `bad_framing`, `malformed_http` or `tiny_chunks`, 405, 408, 411 (`--chunked off`), 413, 417, 431, 501, 505, and 503 of a server that stops.'
 
-export function problem(description: string, headers: readonly string[] = [], named = 'Problem'): Json {
+export function problem(description: string, headers: readonly string[] = [], component = 'Problem'): Json {
   return {
     description,
     ...headersOf(headers),
-    content: { 'application/problem+json': { schema: schema(named) } },
+    content: { 'application/problem+json': { schema: schema(component) } },
   }
 }
 
@@ -82,16 +84,40 @@ const PROGRESS = {
   durableBytes: orNull(count),
 }
 
+const RefusedRow = object({ row: count, line: count, code: text, column: orNull(text), message: text })
+
 const REPORT = {
   import: text,
   ...PROGRESS,
   skippedRows: count,
   rejectedBy: { type: 'object', additionalProperties: count },
-  refused: list(schema('RefusedRow')),
+  refused: list(named('RefusedRow', RefusedRow)),
   refusedOmitted: count,
   unknownFields: list(object({ field: text, column: orNull(text) })),
   unfilledColumns: list(text),
 }
+
+const ImportJob = object(
+  {
+    id: text,
+    status: oneOf(JOB_STATUSES),
+    progress: { type: 'number', minimum: 0, maximum: 1 },
+    error: orNull(text),
+    createdAt: time,
+    modifiedAt: time,
+    format: oneOf(IMPORT_FORMATS),
+    encoding: oneOf(ENCODINGS),
+    label: text,
+    skipRows: count,
+    bytes: orNull(count),
+    ...PROGRESS,
+  },
+  { mapping: text },
+)
+
+const ImportReport = object(REPORT)
+export type ImportReport = ValueOf<typeof ImportReport>
+export type ImportJob = ValueOf<typeof ImportJob>
 
 const SUMMARY = {
   sequence: count,
@@ -138,26 +164,10 @@ const SCHEMAS: Readonly<Record<string, Json>> = {
     columns: list(object({ name: text, type: text })),
     rows: list(list(orNull(text))),
   }),
-  ImportReport: object(REPORT),
+  ImportReport,
   ImportProblem: object(PROBLEM, REPORT),
-  RefusedRow: object({ row: count, line: count, code: text, column: orNull(text), message: text }),
-  ImportJob: object(
-    {
-      id: text,
-      status: oneOf(JOB_STATUSES),
-      progress: { type: 'number', minimum: 0, maximum: 1 },
-      error: orNull(text),
-      createdAt: time,
-      modifiedAt: time,
-      format: oneOf(IMPORT_FORMATS),
-      encoding: oneOf(ENCODINGS),
-      label: text,
-      skipRows: count,
-      bytes: orNull(count),
-      ...PROGRESS,
-    },
-    { mapping: text },
-  ),
+  RefusedRow,
+  ImportJob,
   ...ADMIN_SCHEMAS,
   BackupLine: {
     description: 'Progress; the last line says whether there is a backup.',

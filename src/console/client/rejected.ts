@@ -59,33 +59,18 @@ export async function loadReasons(
   }))
 }
 
-export interface RejectedEvent {
-  readonly id: string
-  readonly poolId: string
-  readonly code: string
-  readonly column: string | null
-  readonly message: string
-  readonly contentType: string | null
-  readonly elementIndex: string | null
-  readonly text: string | null
-  readonly isTruncated: boolean
-  readonly context: string | null
-  readonly receivedAt: string
-}
-
-const COLUMNS = [
-  '_service_received_at',
-  'id',
-  'data_pool_id',
-  'code',
-  'column_name',
-  'message',
-  'content_type',
-  'element_index',
-  'text',
-  'is_truncated',
-  'context',
-]
+/** The columns of an event. A policy may hide some of them, such as the text. */
+const COLUMNS = {
+  receivedAt: '_service_received_at',
+  id: 'id',
+  message: 'message',
+  contentType: 'content_type',
+  elementIndex: 'element_index',
+  text: 'text',
+  isTruncated: 'is_truncated',
+  context: 'context',
+} as const
+export type RejectedEvent = Readonly<Record<keyof typeof COLUMNS, string | null>>
 
 /** The newest events of a reason. */
 export async function loadRejected(
@@ -94,9 +79,8 @@ export async function loadRejected(
   first: number,
   signal?: AbortSignal,
 ): Promise<readonly RejectedEvent[]> {
-  // A policy may hide some of them, such as the text.
   const visible = new Set(rejected.columns.nodes.map(column => column.columnName))
-  const columns = COLUMNS.filter(name => visible.has(name))
+  const columns = Object.values(COLUMNS).filter(name => visible.has(name))
   const page = await loadGrid(
     {
       dataPool: { id: rejected.id },
@@ -109,20 +93,9 @@ export async function loadRejected(
     signal,
   )
   return page.rows.map(row => {
-    const of = (name: string) => row[columns.indexOf(name)] ?? null
-    return {
-      receivedAt: of('_service_received_at') ?? '',
-      id: of('id') ?? '',
-      poolId: of('data_pool_id') ?? '',
-      code: of('code') ?? '',
-      column: of('column_name'),
-      message: of('message') ?? '',
-      contentType: of('content_type'),
-      elementIndex: of('element_index'),
-      text: of('text'),
-      isTruncated: of('is_truncated') === 'true',
-      context: of('context'),
-    }
+    const value = (column: (typeof columns)[number]) => row[columns.indexOf(column)] ?? null
+    const fields = Object.entries(COLUMNS).map(([name, column]) => [name, value(column)])
+    return Object.fromEntries(fields) as RejectedEvent
   })
 }
 

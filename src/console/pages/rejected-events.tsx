@@ -83,7 +83,7 @@ function Event({
   return (
     <details open={isOpen}>
       <summary>
-        <Time iso={receivedAt} /> {message}
+        <Time iso={receivedAt ?? ''} /> {message}
       </summary>
       <p class="hint">
         {elementIndex === null
@@ -91,7 +91,7 @@ function Event({
           : `Event ${elementIndex} of its request.`}{' '}
         {contentType ?? ''}
       </p>
-      {isTruncated && <Note>Only its beginning is kept, so it cannot be taken in again.</Note>}
+      {isTruncated === 'true' && <Note>Only its beginning is kept, so it cannot be taken in again.</Note>}
       {text === null ? (
         <p class="hint">Its text was not read.</p>
       ) : (
