@@ -145,6 +145,7 @@ function wordsOf(schema: Json, isEach = false): string {
   if (known !== undefined) return (known as readonly string[]).join(', ')
   if (type === 'array') return `a list of ${wordsOf(items as Json, true)}`
   if (type === 'boolean') return 'true or false'
+  if ([type].flat().includes('integer')) return 'a whole number'
   if (type === 'object') return `objects with ${(schema['required'] as readonly string[]).join(', ')}`
   return isEach ? 'texts' : 'a text'
 }
@@ -157,7 +158,9 @@ function fits(schema: Json, value: unknown): boolean {
   if (value === null) return Array.isArray(type) && type.includes('null')
   if (known !== undefined) return (known as readonly unknown[]).includes(value)
   if (type === 'array') return Array.isArray(value) && value.every(one => fits(items as Json, one))
-  if (type !== 'object') return typeof value === type
+  if ([type].flat().includes('integer'))
+    return Number.isSafeInteger(value) && (value as number) >= ((schema['minimum'] as number) ?? value)
+  if (type !== 'object') return [type].flat().includes(typeof value)
   const required = schema['required'] as readonly string[]
   return (
     isObject(value) &&

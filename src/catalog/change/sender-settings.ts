@@ -106,13 +106,15 @@ export function withSecret(
 }
 
 function checkedSender(settings: SenderSettings): Refusable<SenderSettings | null> {
-  const { accept, signature, preset, verifyToken } = settings
+  const { accept, signature, verifyToken } = settings
   const badRequest =
     textProblem('verifyToken', verifyToken, CREDENTIAL_BYTES_MAX) ??
     // Callers give the parameters of GENERIC_HMAC as fields of the signature itself.
     (signature && signatureProblem(signature))?.replaceAll('signature.generic.', 'signature.')
   if (badRequest !== undefined) return { badRequest }
-  const isNone = accept.length === 0 && signature === null && preset === null && verifyToken === null
+  const isNone = Object.values(settings)
+    .flat()
+    .every(value => value === null)
   return isNone ? null : { ...settings, accept: [...new Set(accept)] }
 }
 
