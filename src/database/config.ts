@@ -1,7 +1,7 @@
 /**
  * Every option, declared once: flag, environment name, default, unit, reason. The type Config, the
  * parser and `weir --help` come from this table. Only this file and set-up take settings from
- * `process.env`. The flags of a single command stand with that command (app/commands.ts).
+ * `process.env`. app/commands.ts lists the flags of single commands.
  */
 
 import { isAbsolute, resolve } from 'node:path'
