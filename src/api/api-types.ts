@@ -277,11 +277,14 @@ interface ApiStats {
   readonly connectionsUnheard: number
 }
 
+export type ServerState = 'serving' | 'leaving' | 'stopping'
+
 export interface Api {
   readonly host: string
   readonly port: number
   /** The way of rejected events into their pools again. */
   readonly replay: ReplayPort
+  state(): ServerState
   stats(): ApiStats
   /**
    * Answers everything for so long, while /readyz is 503 and each answer ends its connection. Then

@@ -1,6 +1,7 @@
 /** The front end: joins admission, ingest and control requests, listens and stops. */
 
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
+import { moved } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import { HTTP_IDLE_MS_MAX } from '../util/limits.ts'
@@ -11,6 +12,7 @@ import {
   connectionsMaxOf,
   Drain,
   descriptorLimit,
+  SERVER_LIFE,
   Sockets,
   Unread,
 } from './http/connections.ts'
@@ -57,6 +59,7 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
     return {
       host,
       port: listening.port,
+      state: () => connections.state,
       replay: replayPort({ catalog: deps.imports.catalog, api: deps, ingest }),
       stats: () => ({
         open: connections.open,
@@ -73,7 +76,7 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
         connectionsUnheard: sockets.unheard,
       }),
       leave: async delayMs => {
-        connections.stopping = true
+        connections.state = moved(SERVER_LIFE, connections.state, 'leaving')
         await sleep(delayMs)
         unwatch() // a certificate that is renewed makes uWebSockets.js listen again
         listening.stopListening()
@@ -103,8 +106,13 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
 function newConnections({ meter }: ApiDeps, connectionsMax: number, answerMsMax: number): Connections {
   return {
     open: 0,
-    stopping: false,
-    refusing: false,
+    state: 'serving',
+    get stopping() {
+      return this.state !== 'serving'
+    },
+    get refusing() {
+      return this.state === 'stopping'
+    },
     onIdle: () => {},
     onReply: status => meter.request(status),
     drain: new Drain(answerMsMax),
@@ -220,8 +228,7 @@ function refuseHead(head: RequestHead, responder: Responder, refusal: Refusal): 
 
 /** Waits until no request is open. Resolves with false where the deadline passed first. */
 function answerOpen(connections: Connections, deadlineMs: number): Promise<boolean> {
-  connections.stopping = true
-  connections.refusing = true
+  connections.state = moved(SERVER_LIFE, connections.state, 'stopping')
   if (connections.open === 0) return Promise.resolve(true)
   return new Promise(resolve => {
     const timer = setTimeout(() => resolve(false), deadlineMs)

@@ -20,7 +20,7 @@ import {
 } from '../util/limits.ts'
 import { linesLeftOut } from '../util/lines.ts'
 import { memoryLimit, residentMemory, sharedReading } from './machine.ts'
-import type { Server } from './server.ts'
+import type { Server } from './start.ts'
 import type { Queue } from './store.ts'
 
 /** Running jobs with lines of their own about their progress: the oldest ones. */
@@ -51,7 +51,7 @@ export function createMeter(metrics: Metrics, activity: Activity, catalog: Catal
 function queuesOf({ store, jobs }: Server, api: Api): Queue[] {
   const requests = api.stats()
   const tasks = store.parse.stats()
-  const queries = store.engine.stats()
+  const queries = store.reading.engine.stats()
   const { running, waiting } = jobs.stats()
   return [
     ['connections', requests.connections, requests.connectionsMax],
@@ -82,12 +82,12 @@ interface Watched {
 
 /** Registers all gauges. */
 export function watchServer(server: Server, api: Api, watched: Watched): void {
-  const { metrics, engine, opened } = server.store
+  const { metrics, reading, opened } = server.store
   const { catalog } = opened
   watchProcess(metrics, watched)
   watchMemory(metrics)
   watchQueues(server, api)
-  watchApplications(metrics, engine, catalog)
+  watchApplications(metrics, reading.engine, catalog)
   watchJobs(metrics, catalog)
 }
 

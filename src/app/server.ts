@@ -10,9 +10,13 @@ import { createApi } from '../api/create-api.ts'
 import { QUERY_STAGE } from '../api/graphql/context.ts'
 import { createGraphql } from '../api/graphql/endpoint.ts'
 import { makeSchema } from '../api/graphql/graphql-schema.ts'
+import type { StateOfServer } from '../api/graphql/parents.ts'
 import { isLoopback, metricsAccess, stoppingHealth } from '../api/probes.ts'
+import { refuse } from '../api/problem.ts'
 import { Sessions } from '../api/sessions.ts'
 import { createTokens, type Tokens } from '../catalog/access/token.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import { keepHandedSecret } from '../catalog/change/change-source.ts'
 import { Activity } from '../database/activity.ts'
 import { tracesEndpoint } from '../database/config.ts'
 import type { Metrics } from '../database/metrics.ts'
@@ -22,31 +26,23 @@ import { Jobs } from '../jobs/run-jobs.ts'
 import { ExportClient } from '../query/arrow/export-client.ts'
 import { localUrl } from '../util/addresses.ts'
 import { DIST } from '../util/build-files.ts'
-import { Unavailable } from '../util/errors.ts'
+import { AccessEnded, Unavailable } from '../util/errors.ts'
 import { BODY_BYTES_MAX, QUERY_NICE } from '../util/limits.ts'
 import { checkInstalled } from '../util/load-package.ts'
 import { announce, sayAudit } from '../util/say.ts'
 import { nicePool } from '../util/this-thread.ts'
 import type { Tracing } from '../util/tracing.ts'
+import { WEIR_VERSION } from '../util/version.ts'
 import { apiRoutes } from './api-routes.ts'
-import { keepSecret } from './handed-secret.ts'
 import { wireIngest } from './ingest-wiring.ts'
+import { keptReading } from './machine.ts'
 import { applicationName, createMeter, watchServer } from './server-metrics.ts'
-import { stateReader } from './server-state.ts'
 import { stopServer } from './shutdown.ts'
-import type { Running, ServerStart } from './start.ts'
+import type { Running, Server, ServerStart } from './start.ts'
 import type { Store, StoreListener } from './store.ts'
 
 /** Where set-up builds the console (src/setup/console.mjs). */
 const CONSOLE_FOLDER = fileURLToPath(new URL('console/', DIST))
-
-/** Everything that runs. */
-export interface Server {
-  readonly store: Store
-  readonly jobs: Jobs
-  readonly exportThread: ExportClient
-  readonly tracing: Tracing | undefined
-}
 
 /**
  * Opens the store, wires it and listens. Rejects with CannotRun or Damaged; the caller runs the
@@ -85,15 +81,14 @@ export async function openServer(
   store.lead(led => allJobs.start(led)) // before a request can create one
   const tracing = await tracingOf(start, store.metrics)
   const server: Server = { store, jobs: allJobs, exportThread: new ExportClient(), tracing }
-  const state = { leaving: false, stopping: false }
-  const health = () => (state.stopping ? stoppingHealth() : store.health())
+  const health = () => (api?.state() === 'stopping' ? stoppingHealth() : store.health())
   const listening = await listen(start, server, { ingest, health, activity, tokens, sessions, webhookUrl })
   api = listening
   const url = localUrl(config.host, listening.port, start.http.tls === undefined ? 'http' : 'https')
   if (publicUrl === '') publicUrl = url
   watchServer(server, listening, {
     startedAtMs: activity.startedAtMs,
-    isReady: () => !state.leaving && health().ready,
+    isReady: () => listening.state() === 'serving' && health().ready,
   })
   store.watch(activity)
   store.ready()
@@ -103,7 +98,7 @@ export async function openServer(
     adminFile: store.adminFile,
     notes: store.notes,
     consoleCode: applicationId => (isLocalConsole(config) ? sessions.newCode(applicationId) : undefined),
-    stop: () => stopServer(server, listening, state, config.stopDelaySeconds * 1000),
+    stop: () => stopServer(server, listening, config.stopDelaySeconds * 1000),
   }
 }
 
@@ -196,7 +191,7 @@ async function listen(
       reading,
       verify,
       activity,
-      serverStatus: stateReader({ store, activity, health }),
+      serverStatus: stateReader(store, activity, health),
       webhookUrl,
       audit: sayAudit,
     },
@@ -245,4 +240,55 @@ async function listen(
       idleMsMax: config.keepAliveSeconds * 1000,
     },
   )
+}
+
+/** Sums over all pools take a few milliseconds of 20,000 pools, and ten people may look. */
+const STATE_MS = 1_000
+
+/** The state at one moment, for people. It is read at most once a second. */
+function stateReader(store: Store, activity: Activity, health: () => Health): () => Promise<StateOfServer> {
+  return keptReading(async () => {
+    const state = await store.state()
+    const { ready, why } = health()
+    const { accepted, rejected } = activity.seconds()
+    return {
+      version: WEIR_VERSION,
+      startedAt: new Date(activity.startedAtMs).toISOString(),
+      isReady: ready,
+      reason: why ?? null,
+      accepted: String(activity.accepted),
+      rejected: String(activity.rejected),
+      acceptedBySecond: accepted,
+      rejectedBySecond: rejected,
+      syncMs: activity.syncMs() ?? null,
+      ...state,
+      memoryBytes: process.memoryUsage.rss(),
+    }
+  }, STATE_MS)
+}
+
+const TAKEN = refuse(
+  401,
+  'signature_missing',
+  'another request has handed over the secret of this data source',
+)
+
+/**
+ * Makes a secret that a sender hands over, as Asana does, one of its source's, in the time that
+ * `weir sources handshake` gave. Resolves when it is synced. Rejects with Unavailable, and with
+ * AccessEnded where another node took one meanwhile: the window ends with the first.
+ * @param secret null where the handshake brings none
+ */
+export async function keepSecret(catalog: Catalog, webhookId: string, secret: string | null): Promise<void> {
+  const source = catalog.byWebhookId(webhookId)?.source
+  if (source === undefined || secret === null) return
+  const entry = { mutation: 'keepHandedSecret', applicationId: 'system', object: source.id }
+  try {
+    const kept = await catalog.takeHandshake(source.id, keepHandedSecret(source.id, secret, 'system'))
+    if (kept === undefined) throw new AccessEnded(TAKEN)
+    sayAudit({ ...entry, outcome: kept === null ? 'absent' : 'done' })
+  } catch (error) {
+    sayAudit({ ...entry, outcome: error instanceof AccessEnded ? TAKEN.code : 'UNAVAILABLE' })
+    throw error
+  }
 }

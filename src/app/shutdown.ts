@@ -4,8 +4,7 @@ import { monotonicMs, resolvesWithin } from '../util/clock.ts'
 import { endNow, STOP_SIGNALS, withoutEchoes } from '../util/end-process.ts'
 import { fail, inform, warn } from '../util/say.ts'
 import { endNice } from '../util/this-thread.ts'
-import type { Server } from './server.ts'
-import type { Running } from './start.ts'
+import type { Running, Server } from './start.ts'
 
 /** Time from SIGTERM, or from the end of --stop-delay, to exit. */
 const STOP_MS_MAX = 10_000
@@ -50,13 +49,10 @@ export function stopOnSignal(server: Running, delayMs: number): Promise<void> {
 export async function stopServer(
   { store, jobs, exportThread, tracing }: Server,
   api: Api,
-  state: { leaving: boolean; stopping: boolean },
   delayMs = 0,
 ): Promise<boolean> {
-  state.leaving = true
   if (delayMs > 0) await api.leave(delayMs)
   const begin = monotonicMs()
-  state.stopping = true
   // Merges hear that they must end between two steps, and the flush is one of these threads. At
   // their nice values a busy machine let neither end in time.
   endNice()

@@ -15,12 +15,24 @@ import { readPair, type Tls } from '../api/http/tls.ts'
 import type { OpenedCatalog } from '../catalog/open-catalog.ts'
 import { type Config, checkNode } from '../database/config.ts'
 import { type Closers, type StartOptions, startThreads } from '../database/start-threads.ts'
+import type { Jobs } from '../jobs/run-jobs.ts'
+import type { ExportClient } from '../query/arrow/export-client.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { openFolder } from '../util/data-folder.ts'
 import { HTTP_IDLE_MS_MAX } from '../util/limits.ts'
 import { chooseNative } from '../util/native.ts'
 import { pathsOf } from '../util/paths.ts'
 import { inform, warn } from '../util/say.ts'
+import type { Tracing } from '../util/tracing.ts'
+import type { Store } from './store.ts'
+
+/** Everything that runs. */
+export interface Server {
+  readonly store: Store
+  readonly jobs: Jobs
+  readonly exportThread: ExportClient
+  readonly tracing: Tracing | undefined
+}
 
 /** A running server. */
 export interface Running {
@@ -47,7 +59,6 @@ export interface ServerStart extends StartOptions {
  * @param onFatal called when a thread has died: the process must end, and the next start recovers
  */
 export async function startServer(config: Config, onFatal: (error: Error) => void): Promise<Running> {
-  checkNode(config)
   const kernel = chooseNative(config.kernel)
   const tls = await tlsOf(config)
   const http = { ...(await chooseTransport(config.http, config.httpSha256)), tls }
@@ -79,6 +90,7 @@ async function startLocal(start: ServerStart): Promise<Running> {
 
 /** A node of a cluster, which has no folder. */
 async function startNode(start: ServerStart): Promise<Running> {
+  checkNode(start.config)
   const [{ openServer }, { openClusterStore }] = await Promise.all([
     import('./server.ts'),
     import('./cluster-store.ts'),

@@ -403,7 +403,6 @@ export function readConfig(values: Values, env: NodeJS.ProcessEnv = process.env)
 
 /** @throws CannotRun naming what a node of a cluster lacks. Commands need less */
 export function checkNode(config: Config): void {
-  if (config.store === 'local') return
   const missing = missingSettings(config)
   if (config.clientId === '') missing.push('WEIR_CLIENT_ID and WEIR_CLIENT_SECRET')
   if (missing.length > 0) throw new CannotRun(`--store clickhouse needs ${missing.join(', ')}`)

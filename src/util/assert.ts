@@ -15,3 +15,12 @@ export function must<T>(value: T | null | undefined, what: string): T {
   if (value === null || value === undefined) throw new AssertionFailed(`${what} is missing`)
   return value
 }
+
+/** The states of a life, each with those that may follow it. */
+export type Moves<State extends string> = Readonly<Record<State, readonly State[]>>
+
+/** The next state of a life. Throws AssertionFailed where it may not follow. */
+export function moved<State extends string>(moves: Moves<State>, now: NoInfer<State>, next: NoInfer<State>) {
+  assert(moves[now].includes(next), `${next} may follow ${now}`)
+  return next
+}

@@ -12,12 +12,12 @@ import { connect, type TLSSocket } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import type { Api, ApiOptions, ControlRoute } from '../../src/api/api-types.ts'
-import { loadUws, type UwsModule } from '../../src/api/http/choose-transport.ts'
+import { loadUws } from '../../src/api/http/choose-transport.ts'
 import { Drain, Sockets, Unread } from '../../src/api/http/connections.ts'
 import { nodeTransport } from '../../src/api/http/node.ts'
 import { readPair, type TlsPair, watchPair } from '../../src/api/http/tls.ts'
 import type { Transport } from '../../src/api/http/transport.ts'
-import { uwsTransport } from '../../src/api/http/uws.ts'
+import { type UwsModule, uwsTransport } from '../../src/api/http/uws.ts'
 import { temporaryFolder } from '../util/server.ts'
 import { Raw } from './client.ts'
 import { Fake, frontEnd, gate, start, until } from './fake.ts'
@@ -207,7 +207,8 @@ test.runIf(uws !== undefined)(
       },
     }
     const connections = {
-      ...{ open: 0, stopping: false, refusing: false, onIdle: () => {}, onReply: () => {}, ticks: 0 },
+      ...{ open: 0, state: 'serving' as const, stopping: false, refusing: false, ticks: 0 },
+      ...{ onIdle: () => {}, onReply: () => {} },
       ...{ drain: new Drain(1000), unread: new Unread(1000), sockets: new Sockets(100) },
     }
     const listening = await uwsTransport(withFaults).listen({

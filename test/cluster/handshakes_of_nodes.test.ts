@@ -1,6 +1,6 @@
 /** A sender hands over its secret to whichever node its request comes to, and once only. */
 import { describe, expect, test } from 'vitest'
-import { keepSecret } from '../../src/app/handed-secret.ts'
+import { keepSecret } from '../../src/app/server.ts'
 import { createWebhookSource, modifySource } from '../../src/catalog/change/change-source.ts'
 import { created } from '../catalog/folder.ts'
 import { nodeOf } from './keeper-node.ts'

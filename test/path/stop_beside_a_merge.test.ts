@@ -3,8 +3,8 @@ import { getPriority } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import { expect, test } from 'vitest'
 import type { Api } from '../../src/api/api-types.ts'
-import type { Server } from '../../src/app/server.ts'
 import { stopServer } from '../../src/app/shutdown.ts'
+import type { Server } from '../../src/app/start.ts'
 import { endNice } from '../../src/util/this-thread.ts'
 
 test('the store is stopped where its merge does not end, and the stop waits for the merge then', async () => {
@@ -27,8 +27,7 @@ test('the store is stopped where its merge does not end, and the stop waits for 
     exportThread: { stop: done('exports') },
   }
   const api = { stop: async () => true }
-  const state = { leaving: false, stopping: false }
-  expect(await stopServer(server as unknown as Server, api as unknown as Api, state)).toBe(true)
+  expect(await stopServer(server as unknown as Server, api as unknown as Api)).toBe(true)
   expect(events).toContain('flushed')
   await merge
 })

@@ -15,12 +15,23 @@ import type {
   RewriteJob,
   SourceTable,
 } from '../../catalog/documents/model.ts'
+import type { ColumnType } from '../../format/schema.ts'
 import type { Answered } from '../../query/ask.ts'
-import type { ShownColumn } from './pool-columns.ts'
 
 export interface TableOfSource {
   readonly source: DataSource
   readonly table: SourceTable
+}
+
+/** A column of a pool as the API shows it. */
+export interface ShownColumn {
+  readonly name: string
+  readonly columnName: string
+  /** CLICKHOUSE for a column whose type was given in the words of ClickHouse. */
+  readonly type: ColumnType | 'CLICKHOUSE'
+  readonly clickHouseType: string
+  readonly isNullable: boolean
+  readonly storedType: ColumnType
 }
 
 /** A column of a pool as a metric names it: its statistics are those of the metric's rows. */

@@ -1,19 +1,10 @@
 /** The columns of a pool as the API shows them. */
 import type { Pool, PoolColumn } from '../../catalog/documents/model.ts'
 import { clickHouseTypeOf } from '../../format/clickhouse-type.ts'
-import { type ColumnType, NUMBER_TYPES, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
+import { NUMBER_TYPES, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
 import type { Context } from './context.ts'
-
-export interface ShownColumn {
-  readonly name: string
-  readonly columnName: string
-  /** CLICKHOUSE for a column whose type was given in the words of ClickHouse. */
-  readonly type: ColumnType | 'CLICKHOUSE'
-  readonly clickHouseType: string
-  readonly isNullable: boolean
-  readonly storedType: ColumnType
-}
+import type { ShownColumn } from './parents.ts'
 
 interface ShownColumns {
   readonly all: readonly ShownColumn[]

@@ -11,14 +11,8 @@ import { type Context, requireScope } from './context.ts'
 import { parserOf } from './filters.ts'
 import { badRequest } from './graphql-errors.ts'
 import { emptyPage, type PageArgs, pageByIndex, pageOfDocuments } from './list-page.ts'
-import {
-  columnNamed,
-  columnsOf,
-  findShownColumn,
-  keyColumnsOf,
-  type ShownColumn,
-  visibleColumns,
-} from './pool-columns.ts'
+import type { ShownColumn } from './parents.ts'
+import { columnNamed, columnsOf, findShownColumn, keyColumnsOf, visibleColumns } from './pool-columns.ts'
 import { pageOfJobs } from './resolve-job.ts'
 import { shownActivity } from './resolve-server.ts'
 import type { Enums, Inputs, Resolvers } from './schema-types.ts'

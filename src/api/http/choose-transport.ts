@@ -6,7 +6,6 @@
  * processor and Node version, and only if its SHA-256 is known. No other file of the package runs.
  */
 
-import type { AppOptions, TemplatedApp, us_listen_socket, us_socket } from 'uWebSockets.js'
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
@@ -17,7 +16,7 @@ import { HTTP_HEAD_BYTES_MAX } from '../../util/limits.ts'
 import { loadReason, machine } from '../../util/load-package.ts'
 import { nodeTransport } from './node.ts'
 import type { Transport } from './transport.ts'
-import { uwsTransport } from './uws.ts'
+import { type UwsModule, uwsTransport } from './uws.ts'
 
 export interface ChosenTransport {
   readonly transport: Transport
@@ -56,13 +55,6 @@ export async function chooseTransport(
     note,
     ...(isForeign ? { warning: `uWebSockets.js was not loaded: ${why}` } : {}),
   }
-}
-
-export interface UwsModule {
-  App(): TemplatedApp
-  SSLApp(options: AppOptions): TemplatedApp
-  us_listen_socket_close(socket: us_listen_socket): void
-  us_socket_local_port(socket: us_socket | us_listen_socket): number
 }
 
 /** The binaries for Linux in the package that package.json pins, by processor and ABI. */

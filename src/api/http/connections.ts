@@ -8,6 +8,7 @@
  *   W-9  The time and the bytes that a client may take for each of these are bounded.
  */
 import { readFileSync } from 'node:fs'
+import type { Moves } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import {
   CONNECTIONS_MAX,
@@ -18,6 +19,7 @@ import {
   SMALL_ANSWER_LENGTH,
 } from '../../util/limits.ts'
 import { warn } from '../../util/say.ts'
+import type { ServerState } from '../api-types.ts'
 import type { Responder } from './responder.ts'
 
 /** Connections at once, at least, so that Weir can be reached at all. */
@@ -25,12 +27,19 @@ export const CONNECTIONS_MIN = 16
 /** One refusal in this many is the last answer of its connection (api/http/connections.ts). */
 export const REFUSALS_PER_CLOSE = 64
 
+export const SERVER_LIFE: Moves<ServerState> = {
+  serving: ['leaving', 'stopping'],
+  leaving: ['stopping'],
+  stopping: ['stopping'],
+}
+
 export interface Connections {
   open: number
-  /** Each answer is the last one of its connection, and /readyz is 503. */
-  stopping: boolean
-  /** Nothing new is begun. */
-  refusing: boolean
+  state: ServerState
+  /** Each answer is the last one of its connection, and /readyz is 503: `leaving` or `stopping`. */
+  readonly stopping: boolean
+  /** Nothing new is begun: `stopping`. */
+  readonly refusing: boolean
   /** Called when no request is open any more. */
   onIdle: () => void
   onReply: (status: number) => void

@@ -1,6 +1,13 @@
 /** HTTP over uWebSockets.js. Its peculiarities are handled here and nowhere else. */
 
-import type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket, us_socket } from 'uWebSockets.js'
+import type {
+  AppOptions,
+  HttpRequest,
+  HttpResponse,
+  TemplatedApp,
+  us_listen_socket,
+  us_socket,
+} from 'uWebSockets.js'
 import { type AddressInfo, createServer } from 'node:net'
 import { assert } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
@@ -8,7 +15,6 @@ import type { Refusal } from '../../util/errors.ts'
 import { CORK_BYTES, KiB, SMALL_ANSWER_LENGTH, STREAM_BACKED_BYTES } from '../../util/limits.ts'
 import { REQUEST_ID } from '../../util/request-id.ts'
 import type { Reply } from '../api-types.ts'
-import type { UwsModule } from './choose-transport.ts'
 import type { Connections } from './connections.ts'
 import { type DataHandler, hasLength, headText, keptHead, nothing, Responder } from './responder.ts'
 import {
@@ -21,6 +27,13 @@ import {
   refuseMethod,
   type Transport,
 } from './transport.ts'
+
+export interface UwsModule {
+  App(): TemplatedApp
+  SSLApp(options: AppOptions): TemplatedApp
+  us_listen_socket_close(socket: us_listen_socket): void
+  us_socket_local_port(socket: us_socket | us_listen_socket): number
+}
 
 /**
  * Share of small answers that check whether earlier ones are still in memory. The choice is random,

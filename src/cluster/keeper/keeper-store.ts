@@ -17,6 +17,7 @@ import { randomBytes } from 'node:crypto'
 import type { Change, Entry } from '../../catalog/documents/catalog-types.ts'
 import { openEntry, sealEntry } from '../../catalog/lmdb/seal.ts'
 import type { StoreClient } from '../../catalog/lmdb/store-client.ts'
+import { type Moves, moved } from '../../util/assert.ts'
 import { CannotRun, Unavailable } from '../../util/errors.ts'
 import { KiB } from '../../util/limits.ts'
 import { KEEPER_ERROR, type Write } from './jute.ts'
@@ -111,6 +112,16 @@ export async function openKeeperStore(options: KeeperStoreOptions): Promise<Keep
   return store
 }
 
+/** `behind`: its session is new, and the others did not wait for this node between the two. */
+type State = 'opening' | 'current' | 'behind' | 'ended'
+
+const LIFE: Moves<State> = {
+  opening: ['current', 'ended'],
+  current: ['behind', 'ended'],
+  behind: ['behind', 'current', 'ended'],
+  ended: ['ended'],
+}
+
 class Store implements KeeperStore {
   readonly keeper: KeeperClient
   readonly nodes: KeeperNodes
@@ -132,9 +143,7 @@ class Store implements KeeperStore {
     for (const entry of change.puts) this.#documents.set(entry[0], entry)
   }
   #connected = () => {}
-  #isOpen = false
-  /** The session is new, and the others did not wait for this node between the two. */
-  #isBehind = false
+  #state: State = 'opening'
   #following: Promise<void> = Promise.resolve()
   /** One after the other: a session has one slot. */
   #returning: Promise<void> = Promise.resolve()
@@ -158,6 +167,14 @@ class Store implements KeeperStore {
     this.nodes = new KeeperNodes(this.keeper, `${root}/nodes`)
   }
 
+  #move(next: State): void {
+    this.#state = moved(LIFE, this.#state, next)
+  }
+
+  get #isOpen(): boolean {
+    return this.#state === 'current' || this.#state === 'behind'
+  }
+
   get entries(): readonly Entry[] {
     return [...this.#documents.values()]
   }
@@ -175,7 +192,7 @@ class Store implements KeeperStore {
   }
 
   isCurrent(): boolean {
-    return this.#isOpen && !this.#isBehind && this.nodes.slot !== undefined && this.keeper.isAlive()
+    return this.#state === 'current' && this.nodes.slot !== undefined && this.keeper.isAlive()
   }
 
   refusal(): string | undefined {
@@ -191,7 +208,7 @@ class Store implements KeeperStore {
   }
 
   async stop(): Promise<void> {
-    this.#isOpen = false
+    this.#move('ended')
     clearTimeout(this.#retry)
     await this.keeper.stop()
   }
@@ -222,10 +239,10 @@ class Store implements KeeperStore {
     // Documents may be newer than `before`. After all changes since then they are those of one
     // version, because a change has its documents whole.
     this.#version = before.version
-    await this.#follow()
+    await this.#followInTurn()
     await this.nodes.applied(this.#version)
     if (this.nodes.slot === undefined) throw new KeeperLost('the session ended during the start')
-    this.#isOpen = true
+    this.#move('current')
   }
 
   async apply(change: Change): Promise<boolean> {
@@ -323,7 +340,7 @@ class Store implements KeeperStore {
 
   /** A connection is back. The watches of the last one are gone, and a new session has no slot. */
   #return(isNew: boolean): void {
-    if (isNew) this.#isBehind = true
+    if (isNew) this.#move('behind')
     this.#returning = this.#returning.then(() => this.#returned())
   }
 
@@ -337,7 +354,7 @@ class Store implements KeeperStore {
       await this.#followInTurn()
       // Others may have called for #followInTurn() while it had no slot to tell it.
       if (!hasSlot) await this.nodes.applied(this.#version)
-      this.#isBehind = false
+      if (this.#state === 'behind') this.#move('current')
     } catch (error) {
       this.#failed(error as Error)
     }
@@ -357,7 +374,7 @@ class Store implements KeeperStore {
       }, RETRY_MS)
       return
     }
-    this.#isOpen = false
+    this.#move('ended')
     this.#options.onFatal(error)
   }
 

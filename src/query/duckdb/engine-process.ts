@@ -1,9 +1,6 @@
 /**
- * Keeps one query process running: starts it when it is first needed, and again when it has ended.
- *
- *   start ──► opens ──► serves ──► fails ──► starts: after queries at once, else the later the more
- *                 ▲        │                 often it failed
- *                 └─ use ─ rests
+ * Keeps one query process running: starts it when it is first needed, and again when it has ended:
+ * after queries at once, else the later the more often it failed. LIFE has its states.
  *
  * DuckDB's native code may crash, and the kernel may end a process that takes too much memory. The
  * calls of the process then reject with `query_process`; nothing else of Weir notices.
@@ -11,6 +8,7 @@
  * A process that crashed while it ran queries starts again at once: these queries go to another
  * lane (engine-lane.ts), and others should not wait for what they did.
  */
+import { type Moves, moved } from '../../util/assert.ts'
 import { workerFile } from '../../util/build-files.ts'
 import type { Callee } from '../../util/callee.ts'
 import { monotonicMs } from '../../util/clock.ts'
@@ -51,6 +49,24 @@ interface EngineProcessOptions {
   readonly onCrash: () => void
 }
 
+/**
+ * `absent`: none is needed. `resting`: it ends because it has no work. `recalled`: so too, and the
+ * next one starts then. `replacing`: it ends because of a query. `failed`: the next one starts
+ * after a delay.
+ */
+type State = 'absent' | 'opening' | 'open' | 'resting' | 'recalled' | 'replacing' | 'failed' | 'stopped'
+
+const LIFE: Moves<State> = {
+  absent: ['opening', 'stopped'],
+  opening: ['open', 'failed', 'stopped'],
+  open: ['resting', 'replacing', 'failed', 'stopped'],
+  resting: ['recalled', 'absent', 'stopped'],
+  recalled: ['absent', 'stopped'],
+  replacing: ['failed', 'stopped'],
+  failed: ['opening', 'stopped'],
+  stopped: ['stopped'],
+}
+
 interface Waiter {
   readonly resolve: (process: EngineCallee) => void
   readonly reject: (error: Error) => void
@@ -58,45 +74,47 @@ interface Waiter {
 
 export class EngineProcess {
   readonly #options: EngineProcessOptions
+  #state: State = 'absent'
   #current: EngineCallee | undefined
-  #isOpen = false
   #openedMs = 0
   #wasUsed = false
-  /** Set while it ends because it has no work; isNeeded tells that it is needed again meanwhile. */
-  #resting: { isNeeded: boolean } | undefined
   /** Processes that failed without a query, one soon after the other. */
   #failures = 0
   #restart: NodeJS.Timeout | undefined
-  #stopping: Unavailable | undefined
+  /** Why it has stopped. */
+  #why: Unavailable | undefined
   #waiting: Waiter[] = []
 
   constructor(options: EngineProcessOptions) {
     this.#options = options
   }
 
+  #move(next: State): void {
+    this.#state = moved(LIFE, this.#state, next)
+  }
+
   /** The process that can run queries now. */
   get open(): EngineCallee | undefined {
-    return this.#isOpen ? this.#current : undefined
+    return this.#state === 'open' ? this.#current : undefined
   }
 
   /** The same, for a query that begins now. */
   use(): EngineCallee | undefined {
-    if (this.#isOpen) this.#wasUsed = true
+    if (this.#state === 'open') this.#wasUsed = true
     return this.open
   }
 
   /** Starts a process, unless one runs or will start after a failure. */
   start(): void {
-    if (this.#resting !== undefined) this.#resting.isNeeded = true
-    if (this.#current === undefined && this.#restart === undefined && this.#stopping === undefined)
-      this.#launch()
+    if (this.#state === 'resting') this.#move('recalled')
+    else if (this.#state === 'absent') this.#launch()
   }
 
   /** The process that can run queries, when there is one. Rejects if the next one cannot start. */
   opened(): Promise<EngineCallee> {
     this.start()
     return new Promise((resolve, reject) => {
-      if (this.#stopping !== undefined) reject(this.#stopping)
+      if (this.#why !== undefined) reject(this.#why)
       else if (this.open !== undefined) resolve(this.open)
       else this.#waiting.push({ resolve, reject })
     })
@@ -105,20 +123,21 @@ export class EngineProcess {
   /** Ends a process that has no work, in order. The next start waits for its end. */
   rest(msMax: number): void {
     const process = this.open
-    if (process === undefined || this.#stopping !== undefined) return
-    this.#isOpen = false
-    this.#resting = { isNeeded: false }
+    if (process === undefined) return
+    this.#move('resting')
     void this.#end(process, msMax).then(() => {
-      const { isNeeded } = this.#resting ?? { isNeeded: false }
-      this.#resting = undefined
+      if (this.#state === 'stopped') return
+      const isNeeded = this.#state === 'recalled'
       this.#current = undefined
+      this.#move('absent')
       if (isNeeded) this.start()
     })
   }
 
   /** Ends the process in order, or after `msMax` at once. `why`: the error of all later calls. */
   async stop(why: Unavailable, msMax: number): Promise<void> {
-    this.#stopping ??= why
+    this.#why ??= why
+    this.#move('stopped')
     clearTimeout(this.#restart)
     this.#settleWaiting(({ reject }) => reject(why))
     if (this.#current !== undefined) await this.#end(this.#current, msMax)
@@ -134,14 +153,14 @@ export class EngineProcess {
   /** Ends the process, whose calls reject, and starts the next one. `why` stands in the log. */
   async replace(process: EngineCallee, why: string): Promise<void> {
     if (this.open !== process) return // it has failed meanwhile
-    this.#isOpen = false // no further query is sent to it
+    this.#move('replacing')
     await process.terminate()
-    if (this.#current === process) this.#failed(new Error(why), true, true)
+    if (this.#current === process) this.#failed(new Error(why))
   }
 
   #launch(): void {
     const { name, settings, crashAt, onOpen } = this.#options
-    this.#restart = undefined
+    this.#move('opening')
     this.#wasUsed = false
     const process = startProcess<EngineCalls>({
       name,
@@ -151,14 +170,14 @@ export class EngineProcess {
       heapMiB: QUERY_HEAP_MIB,
       dataBytesMax: dataBytesOf(settings),
       crashAt,
-      lost: () => this.#stopping ?? LOST(),
+      lost: () => this.#why ?? LOST(),
       onCrash: error => this.#failed(error),
     })
     this.#current = process
     process.call('open', undefined).then(
       () => {
-        if (this.#current !== process) return // it crashed in the same turn
-        this.#isOpen = true
+        if (this.#current !== process || this.#state === 'stopped') return // it crashed in the same turn
+        this.#move('open')
         this.#openedMs = monotonicMs()
         this.#settleWaiting(({ resolve }) => resolve(process))
         onOpen()
@@ -166,17 +185,20 @@ export class EngineProcess {
       async (error: Error) => {
         if (this.#current !== process) return // it crashed, and onCrash has told
         await process.terminate()
-        this.#failed(error)
+        if (this.#current === process) this.#failed(error)
       },
     )
   }
 
-  /** `hadQueries`: it ran queries, one of which is the likely cause. */
-  #failed(error: Error, wasOpen = this.#isOpen, hadQueries = wasOpen && this.#wasUsed): void {
-    if (this.#resting !== undefined) return // rest() goes on
+  #failed(error: Error): void {
+    const before = this.#state
+    if (before === 'resting' || before === 'recalled') return // rest() goes on
     this.#current = undefined
-    this.#isOpen = false
-    if (this.#stopping !== undefined) return
+    if (before === 'stopped') return
+    this.#move('failed')
+    const wasOpen = before !== 'opening'
+    // One of the queries that it ran is the likely cause.
+    const hadQueries = before === 'replacing' || (wasOpen && this.#wasUsed)
     const wasSteady = wasOpen && monotonicMs() - this.#openedMs >= ENGINE_STEADY_MS
     if (hadQueries) this.#failures = 0
     else this.#failures = wasSteady ? 1 : this.#failures + 1
