@@ -22,7 +22,7 @@ serve<EngineCalls>(
       opened = await Engine.open(data)
     },
     run: async task => {
-      const taken = take(segmentsOf(task), vectors)
+      const taken = take(segmentsOf(task.source), vectors)
       if ('missing' in taken) return taken
       const done = await engine().run(withSegments(task, taken.segments))
       crashPoint('query-done')

@@ -13,7 +13,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import { isUnfinished } from '../catalog/change/change-job.ts'
 import { isRewrite } from '../catalog/change/change-rewrite.ts'
 import { PROPELLERS } from '../catalog/documents/model.ts'
-import { notesOfCatalog, type OpenedCatalog, openCatalogOf } from '../catalog/open-catalog.ts'
+import { notesOfCatalog, openCatalogOf } from '../catalog/open-catalog.ts'
 import { TombstonePurge } from '../cluster/clickhouse/purge-tombstones.ts'
 import { syncedReplica } from '../cluster/clickhouse/synced-replicas.ts'
 import { type Cluster, mustBeCurrent, openCluster } from '../cluster/cluster.ts'
@@ -29,6 +29,7 @@ import { tableRewriteRunner } from '../jobs/rewrite-tables.ts'
 import { BatchBuffers } from '../parse/batch-buffers.ts'
 import { startParseWorkers } from '../parse/parse-workers.ts'
 import { ClickHouseEngine } from '../query/clickhouse/engine.ts'
+import type { TableRows } from '../query/clickhouse/rows.ts'
 import { clusterExports } from '../query/cluster-exports.ts'
 import { clusterTails } from '../query/cluster-tail.ts'
 import { EngineClient } from '../query/duckdb/engine-client.ts'
@@ -36,8 +37,7 @@ import { Unavailable } from '../util/errors.ts'
 import { MEMTABLE_BYTES_MAX } from '../util/limits.ts'
 import { kernelNote } from '../util/native.ts'
 import { inform } from '../util/say.ts'
-import { type ClusterSizes, clusterSizes } from './cluster-sizes.ts'
-import { watchCluster } from './cluster-store-metrics.ts'
+import { clusterSizes, watchCluster } from './cluster-sizes.ts'
 import { applicationName } from './server-metrics.ts'
 import type { ServerStart } from './start.ts'
 import type { RowStore, Store, StoreListener } from './store.ts'
@@ -56,33 +56,15 @@ const NO_BACKUP = refuse(
 /** Joins the cluster. Rejects with CannotRun or Unavailable. */
 export async function openClusterStore(start: ServerStart, listener: StoreListener): Promise<Store> {
   const node = await openNode(start, listener)
-  const { opened, metrics, parse, engine, temporaryFolder, cluster } = node
-  return {
-    opened,
-    metrics,
-    parse,
-    engine,
-    temporaryFolder,
-    ...rowsIn(node),
-    ...rowsOut(node),
-    ...operationOf(node, start),
-    received: cluster.received,
-    backups: NO_BACKUP,
-    adminFile: undefined,
-  }
+  const { opened, metrics, parse, temporaryFolder } = node
+  return { opened, metrics, parse, temporaryFolder, ...rowsThrough(node), ...operationOf(node, start) }
 }
 
 /** The parts of a node. */
-interface Node {
-  readonly cluster: Cluster
-  readonly opened: OpenedCatalog
-  readonly metrics: Metrics
-  readonly parse: Store['parse']
-  readonly parser: EngineClient
-  readonly engine: ClickHouseEngine
-  readonly sizes: ClusterSizes
-  readonly temporaryFolder: string
-  readonly leader: Leader
+type Node = Awaited<ReturnType<typeof openNode>>
+
+/** What a node is told. */
+interface Listeners {
   /** The present leadership of this node; aborted where another one leads. */
   led: AbortSignal
   /** Called when this node leads. */
@@ -91,7 +73,8 @@ interface Node {
   onInsert: (ms: number) => void
 }
 
-async function openNode(start: ServerStart, listener: StoreListener): Promise<Node> {
+async function openNode(start: ServerStart, listener: StoreListener) {
+  const told: Listeners = { led: AbortSignal.abort(), onLead: () => {}, onInsert: () => {} }
   const { config, kernel, closers, onFatal } = start
   const temporaryFolder = await mkdtemp(join(tmpdir(), 'weir-'))
   closers.push(() => rm(temporaryFolder, { recursive: true, force: true }))
@@ -106,7 +89,7 @@ async function openNode(start: ServerStart, listener: StoreListener): Promise<No
     onDone: batch => batchBuffers.give(batch),
     onInsert: ms => {
       seconds(ms)
-      node.onInsert(ms)
+      told.onInsert(ms)
     },
   })
   closers.push(() => cluster.stop())
@@ -124,20 +107,19 @@ async function openNode(start: ServerStart, listener: StoreListener): Promise<No
   const engine = makeEngine(cluster, opened.catalog, parser, metrics)
   const sizes = clusterSizes(cluster)
   const leader = cluster.lead(led => {
-    node.led = led
-    node.onLead(led)
+    told.led = led
+    told.onLead(led)
   })
-  const node: Node = {
-    ...{ cluster, opened, metrics, parse, parser, engine, sizes, temporaryFolder, leader },
-    led: AbortSignal.abort(),
-    onLead: () => {},
-    onInsert: () => {},
-  }
-  return node
+  return { cluster, opened, metrics, parse, parser, engine, sizes, temporaryFolder, leader, told }
 }
 
-function rowsIn({ cluster, opened }: Node): Pick<Store, 'rows' | 'room' | 'onRoom' | 'waitMsMax'> {
-  const { inserts } = cluster
+function rowsThrough({ cluster, opened, engine, metrics, sizes }: Node) {
+  const { inserts, versions } = cluster
+  const pin: Store['reading']['pin'] = async pools => {
+    mustBeCurrent(cluster.keeper)
+    const source: TableRows = { pools }
+    return { source, release: () => {} }
+  }
   return {
     rows: rowsOf(cluster, opened.catalog),
     room: bytes => inserts.room(bytes),
@@ -145,47 +127,23 @@ function rowsIn({ cluster, opened }: Node): Pick<Store, 'rows' | 'room' | 'onRoo
     onRoom: room => {
       inserts.onRoom = room
     },
-  }
-}
-
-function rowsOut({
-  cluster,
-  engine,
-  metrics,
-  sizes,
-}: Node): Pick<Store, 'reading' | 'exports' | 'openTail' | 'sizeOf'> {
-  return {
-    reading: {
-      makeVisible: async () => mustBeCurrent(cluster.keeper),
-      snapshot: async () => ({ segments: [], release: () => {} }),
-      engine,
-      onQuery: metrics.query,
-    },
+    reading: { pin, engine, onQuery: metrics.query },
     exports: exportThread => clusterExports({ engine, exportThread }),
-    openTail: clusterTails({ engine, boundary: () => cluster.versions.boundary() }),
+    openTail: clusterTails({ engine, boundary: () => versions.boundary() }),
     sizeOf: pool => sizes.of(pool.id),
-  }
+  } satisfies Partial<Store>
 }
 
-type Operation =
-  | 'notes'
-  | 'health'
-  | 'refusal'
-  | 'state'
-  | 'runners'
-  | 'leaderCatalog'
-  | 'lead'
-  | 'queues'
-  | 'watch'
-  | 'ready'
-  | 'quiet'
-  | 'stop'
+type Operation = Omit<Store, keyof (Node & ReturnType<typeof rowsThrough>)>
 
-function operationOf(node: Node, { config, kernel, http, onFatal }: ServerStart): Pick<Store, Operation> {
-  const { cluster, opened, metrics, sizes, parser } = node
+function operationOf(node: Node, { config, kernel, http, onFatal }: ServerStart): Operation {
+  const { cluster, opened, metrics, sizes, parser, told } = node
   const { catalog } = opened
   const { inserts, keeper } = cluster
   return {
+    received: cluster.received,
+    backups: NO_BACKUP,
+    adminFile: undefined,
     notes: [
       `${kernelNote(kernel, config.kernel)}, durability ${config.durability}`,
       http.note,
@@ -207,11 +165,11 @@ function operationOf(node: Node, { config, kernel, http, onFatal }: ServerStart)
     runners: () => runnersOf(node),
     leaderCatalog: node.leader.fencedCatalog(catalog),
     lead: act => {
-      node.onLead = led => {
+      told.onLead = led => {
         act(led)
         leads(node, led).catch(onFatal)
       }
-      if (!node.led.aborted) node.onLead(node.led)
+      if (!told.led.aborted) told.onLead(told.led)
     },
     queues: () => {
       const { running, runningMax, waitingPools, bytes } = inserts.stats()
@@ -222,7 +180,7 @@ function operationOf(node: Node, { config, kernel, http, onFatal }: ServerStart)
       ]
     },
     watch: activity => {
-      node.onInsert = ms => activity.sync(ms)
+      told.onInsert = ms => activity.sync(ms)
       watchCluster(metrics, cluster, sizes)
     },
     ready: () => {
@@ -308,7 +266,7 @@ async function leads(node: Node, led: AbortSignal): Promise<void> {
     sweepTables(cluster, catalog, leader, led),
     endImportsOfNodes(fenced, processes, led),
     expireRows(
-      { catalog: fenced, reading: rowsOut(node).reading, boundary: () => cluster.versions.boundary() },
+      { catalog: fenced, reading: rowsThrough(node).reading, boundary: () => cluster.versions.boundary() },
       led,
     ),
   ])

@@ -17,6 +17,7 @@ import { reservationsOf, rewriteRunner } from '../jobs/rewrite-rows.ts'
 import type { LogState } from '../log/log-types.ts'
 import { sweepCopies } from '../query/copy-rows.ts'
 import { EngineClient } from '../query/duckdb/engine-client.ts'
+import { segmentPins } from '../query/pin-segments.ts'
 import { segmentExports } from '../query/row-exports.ts'
 import { segmentTails } from '../query/tail.ts'
 import { Backups } from '../tools/backup/backup-client.ts'
@@ -69,7 +70,6 @@ export async function openLocalStore(
     metrics,
     parse,
     received,
-    engine,
     backups,
     rows: commitToLog({ catalog, commit, append: pools.append.bind(pools) }),
     temporaryFolder: paths.temporary,
@@ -116,7 +116,7 @@ function rowsOut(
     snapshot: (pool: number) => pools.manifest.snapshot(pool),
   }
   return {
-    reading: { ...pins, engine, onQuery: metrics.query },
+    reading: { pin: segmentPins(pins), engine, onQuery: metrics.query },
     exports: exportThread =>
       segmentExports({ ...pins, engine, exportThread, temporaryFolder: paths.temporary }),
     openTail: segmentTails({

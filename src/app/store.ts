@@ -1,7 +1,7 @@
 /**
  * What keeps catalog and rows, as the server sees it: a data folder (local-store.ts) or a cluster
- * (cluster-store.ts). start.ts chooses. Before that, config.ts checks the options of a cluster, and
- * command.ts refuses commands that need a folder. No request and no job asks which one runs.
+ * (cluster-store.ts). start.ts chooses, and command.ts refuses commands that need a folder. No
+ * request and no job asks which one runs.
  */
 import type { ApiDeps, Health } from '../api/api-types.ts'
 import type { StateOfServer } from '../api/graphql/parents.ts'
@@ -14,7 +14,6 @@ import type { JobRunner } from '../jobs/run-jobs.ts'
 import type { startParseWorkers } from '../parse/parse-workers.ts'
 import type { ExportClient } from '../query/arrow/export-client.ts'
 import type { QuestionDeps } from '../query/ask.ts'
-import type { QueryEngine } from '../query/plan/query-task.ts'
 import type { RowExports } from '../query/row-exports.ts'
 import type { OpenTail } from '../query/tail.ts'
 import type { Backups } from '../tools/backup/backup-client.ts'
@@ -50,7 +49,6 @@ export interface Store {
   readonly parse: ReturnType<typeof startParseWorkers>
   readonly received: ReceivedClocks
   readonly rows: RowStore
-  readonly engine: QueryEngine
   readonly reading: QuestionDeps
   /** A folder for files of one moment, absolute. */
   readonly temporaryFolder: string

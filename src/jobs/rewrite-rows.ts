@@ -23,7 +23,7 @@ import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
 import { isBadQuery } from '../query/expression/values.ts'
 import { prune } from '../query/plan/prune-segments.ts'
-import type { QueryEngine } from '../query/plan/query-task.ts'
+import { rowsOfPool, type SegmentEngine } from '../query/plan/segment-task.ts'
 import type { PlannedChanges } from '../query/plan-row-changes.ts'
 import type { Rewrite, RewriteOutcome } from '../store/compaction/compaction-types.ts'
 import { assert, must } from '../util/assert.ts'
@@ -60,7 +60,7 @@ interface RewrittenPools {
 interface RewriteDeps {
   readonly catalog: JobCatalog
   readonly pools: RewrittenPools
-  readonly engine: Pick<QueryEngine, 'run' | 'parse' | 'dialect'>
+  readonly engine: Pick<SegmentEngine, 'run' | 'parse' | 'dialect'>
   /** data/tmp, absolute. */
   readonly temporaryFolder: string
   readonly onRows: (kind: Job['kind'], rows: number) => void
@@ -217,7 +217,8 @@ async function findChanges(
       rowGroupRows: CHANGES_GROUP_ROWS,
       msMax: EXPORT_COPY_MS_MAX,
     } as const
-    const task = { schema, segments: [found], statement, rowsMax: 1, copyTo, isOfJob: true } as const
+    const source = rowsOfPool(schema, { segments: [found] })
+    const task = { source, statement, rowsMax: 1, copyTo, isOfJob: true } as const
     const done = await engine.run(task, job.createdBy, undefined, stopping).catch(rejectTyped)
     const rows = Number(done.rows[0]?.[0])
     assert(rows <= found.meta.rows, 'changes are about rows of the segment')

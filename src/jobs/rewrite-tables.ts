@@ -62,55 +62,49 @@ export function tableRewriteRunner(deps: TableRewriteDeps): JobRunner {
     const pool = must(deps.catalog.pool(job.poolId), 'the pool of a job that goes on')
     const schema = deps.schemaOf(pool)
     const planned = await planJob(job, schema, deps.engine)
-    const options = deps.options()
+    const begun = deps.options()
     const rewrite = isBadQuery(planned)
       ? planned
-      : refusable(() => new TableRewrite(job, schema, planned, options, deps.propellerOf(job.createdBy)))
+      : refusable(() => new TableRewrite(job, schema, planned, begun, deps.propellerOf(job.createdBy)))
     if (isBadQuery(rewrite)) {
       await deps.catalog.change(failJob(job.id, rewrite.badRequest, started.progress))
       return
     }
-    const steps = new Steps(started, rewrite, options, stopping, deps, onStep)
+    const steps = new Steps({ ...deps, job: started, rewrite, begun, stopping, onStep })
     await steps.run(schema.key === null).catch(rejectTyped)
   })
 }
 
 /** One run of a job. */
+interface RewriteRun extends TableRewriteDeps {
+  readonly job: RewriteJob
+  readonly rewrite: TableRewrite
+  /** Those with which it began. */
+  readonly begun: InsertOptions
+  readonly stopping: AbortSignal
+  readonly onStep: (progress: number) => void
+}
+
 class Steps {
-  readonly #job: RewriteJob
-  readonly #rewrite: TableRewrite
-  readonly #options: InsertOptions
-  readonly #stopping: AbortSignal
-  readonly #deps: TableRewriteDeps
-  readonly #onStep: (progress: number) => void
+  readonly #deps: RewriteRun
   #shards: readonly ShardWork[]
   #toldMs = monotonicMs()
   /** A shard has failed, or the job has ended: the others do no further step. */
   #isOver = false
 
-  constructor(
-    job: RewriteJob,
-    rewrite: TableRewrite,
-    options: InsertOptions,
-    stopping: AbortSignal,
-    deps: TableRewriteDeps,
-    onStep: (progress: number) => void,
-  ) {
-    this.#job = job
-    this.#rewrite = rewrite
-    this.#options = options
-    this.#stopping = stopping
-    this.#deps = deps
-    this.#onStep = onStep
-    this.#shards = job.shards ?? []
+  constructor(run: RewriteRun) {
+    this.#deps = run
+    this.#shards = run.job.shards ?? []
   }
 
   async run(isMutation: boolean): Promise<void> {
-    const shards = this.#options.topology.shards.map((_, shard) => shard)
+    const shards = this.#deps.begun.topology.shards.map((_, shard) => shard)
     if (this.#shards.length === 0)
       this.#shards = await Promise.all(
         shards.map(async shard => ({
-          rows: isMutation ? 1 : await this.#rewrite.count(await this.#replica(shard), this.#stopping),
+          rows: isMutation
+            ? 1
+            : await this.#deps.rewrite.count(await this.#replica(shard), this.#deps.stopping),
           done: 0,
           reached: null,
         })),
@@ -129,7 +123,7 @@ class Steps {
     )
     for (const each of settled) if (each.status === 'rejected') throw each.reason
     if (this.#isOver) return
-    await this.#deps.catalog.change(succeedJob(this.#job.id))
+    await this.#deps.catalog.change(succeedJob(this.#deps.job.id))
     crashPoint('job.succeeded')
   }
 
@@ -138,14 +132,14 @@ class Steps {
     const { reached, rows, done } = must(this.#shards[shard], 'a shard')
     const { rangeRows = RANGE_ROWS } = this.#deps
     const replica = await this.#replica(shard)
-    const range = await this.#rewrite.rangeAfter(replica, reached, rangeRows, this.#stopping)
-    const looked = await this.#rewrite.look(replica, range, this.#stopping)
+    const range = await this.#deps.rewrite.rangeAfter(replica, reached, rangeRows, this.#deps.stopping)
+    const looked = await this.#deps.rewrite.look(replica, range, this.#deps.stopping)
     if (looked.refused !== undefined) return this.#fail(looked.refused)
     if (looked.rows > 0) {
       crashPoint('rewrite.found')
-      await this.#rewrite.change(replica, shard, range, this.#stopping)
+      await this.#deps.rewrite.change(replica, shard, range, this.#deps.stopping)
       crashPoint('rewrite.done')
-      this.#deps.onRows(this.#job.kind, looked.rows)
+      this.#deps.onRows(this.#deps.job.kind, looked.rows)
     }
     // More rows may have come since the start.
     const now = range.to === null ? rows : Math.min(done + rangeRows, rows - 1)
@@ -156,20 +150,22 @@ class Steps {
   async #mutate(shard: number): Promise<void> {
     const { topology } = this.#deps.options()
     const replicas = must(topology.shards[shard], 'a shard')
-    const now = this.#deps.catalog.read.jobs.get(this.#job.id)
+    const now = this.#deps.catalog.read.jobs.get(this.#deps.job.id)
     if (now !== undefined && isRewrite(now) && now.isCancelled)
-      await this.#rewrite.endMutation(must(replicas[0], 'a replica'), this.#stopping)
+      await this.#deps.rewrite.endMutation(must(replicas[0], 'a replica'), this.#deps.stopping)
     if (await this.#ends()) return
-    const states = await Promise.all(replicas.map(each => this.#rewrite.mutation(each, this.#stopping)))
+    const states = await Promise.all(
+      replicas.map(each => this.#deps.rewrite.mutation(each, this.#deps.stopping)),
+    )
     if (states.every(state => state === undefined)) {
       const replica = await this.#replica(shard)
-      const looked = await this.#rewrite.look(replica, { after: null, to: null }, this.#stopping)
+      const looked = await this.#deps.rewrite.look(replica, { after: null, to: null }, this.#deps.stopping)
       if (looked.refused !== undefined) return this.#fail(looked.refused)
       if (looked.rows === 0) return await this.#reached(shard, { rows: 1, done: 1, reached: null })
       crashPoint('rewrite.found')
-      await this.#rewrite.mutate(replica, this.#stopping)
+      await this.#deps.rewrite.mutate(replica, this.#deps.stopping)
       crashPoint('rewrite.done')
-      this.#deps.onRows(this.#job.kind, looked.rows)
+      this.#deps.onRows(this.#deps.job.kind, looked.rows)
     }
     // One that is down has older rows, which it would show when it returns.
     if (replicas.length < must(topology.replicas[shard], 'a count'))
@@ -181,8 +177,8 @@ class Steps {
       return await this.#reached(shard, { rows: 1, done: 1, reached: null })
     const problem = states.find(state => (state?.problem ?? '') !== '')?.problem
     if (problem !== undefined) throw new Unavailable('cluster_mutation', `a replica cannot go on: ${problem}`)
-    await sleep(LOOK_MS, undefined, { signal: this.#stopping }).catch(() => {}) // it stops
-    if (this.#stopping.aborted) throw new Unavailable('stopping', 'Weir is stopping')
+    await sleep(LOOK_MS, undefined, { signal: this.#deps.stopping }).catch(() => {}) // it stops
+    if (this.#deps.stopping.aborted) throw new Unavailable('stopping', 'Weir is stopping')
   }
 
   #isDone(shard: number): boolean {
@@ -191,26 +187,26 @@ class Steps {
   }
 
   #replica(shard: number): Promise<Replica> {
-    return this.#deps.replicaOf(this.#job.poolId, shard, this.#options.topology, this.#stopping)
+    return this.#deps.replicaOf(this.#deps.job.poolId, shard, this.#deps.begun.topology, this.#deps.stopping)
   }
 
   /** True where the job has ended. */
   async #ends(): Promise<boolean> {
-    const ends = await endsHere(this.#job, progressOf(this.#shards), this.#deps.catalog)
+    const ends = await endsHere(this.#deps.job, progressOf(this.#shards), this.#deps.catalog)
     if (ends) this.#isOver = true
     return ends
   }
 
   async #fail(reason: string): Promise<void> {
     this.#isOver = true
-    await this.#deps.catalog.change(failJob(this.#job.id, reason, progressOf(this.#shards)))
+    await this.#deps.catalog.change(failJob(this.#deps.job.id, reason, progressOf(this.#shards)))
   }
 
   async #reached(shard: number, work: ShardWork): Promise<void> {
     this.#shards = this.#shards.map((each, index) => (index === shard ? work : each))
-    this.#onStep(progressOf(this.#shards))
+    this.#deps.onStep(progressOf(this.#shards))
     if (monotonicMs() - this.#toldMs < JOB_PROGRESS_MS) return
     this.#toldMs = monotonicMs()
-    await this.#deps.catalog.change(reachRewrite(this.#job.id, this.#shards))
+    await this.#deps.catalog.change(reachRewrite(this.#deps.job.id, this.#shards))
   }
 }

@@ -6,7 +6,6 @@
  *        allows staleness. The manifest stays pinned until the query ends.
  */
 import type { PoolSchema } from '../format/schema.ts'
-import type { QuerySegment } from '../index/index-types.ts'
 import { must } from '../util/assert.ts'
 import { monotonicMs, wallMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
@@ -15,9 +14,9 @@ import { type BadAnswer, type BadQuery, badQueryOf } from './expression/values.t
 import type { PlannedOutput } from './plan/answer-table.ts'
 import { countsAllRows, type Statement } from './plan/plan.ts'
 import type { PlanContext } from './plan/plan-context.ts'
-import { type LimitedPool, type PoolsOfQuestion, planFor } from './plan/policy.ts'
-import { type Pruning, prune } from './plan/prune-segments.ts'
-import type { PoolRows, QueryDone, QueryEngine } from './plan/query-task.ts'
+import { type PoolsOfQuestion, planFor } from './plan/policy.ts'
+import type { Pruning } from './plan/prune-segments.ts'
+import type { QueryDone, QueryEngine } from './plan/query-task.ts'
 import type { Askable, PlannedQuestion, Reader } from './plan/question.ts'
 
 export interface Answered<Answer = unknown> extends Omit<QueryDone, 'columns'> {
@@ -26,22 +25,24 @@ export interface Answered<Answer = unknown> extends Omit<QueryDone, 'columns'> {
   readonly sql: string
 }
 
-export interface PinDeps {
-  /** Makes everything acknowledged before the call visible, or less where staleness is allowed. */
-  makeVisible(pool: number): Promise<void>
-  snapshot(pool: number): Promise<PinnedSegments>
+/** Rows that stay as they are until `release`, which must be called. */
+interface PinnedRows {
+  /** See QueryTask. */
+  readonly source: unknown
+  /** The number of all of them, where no query needs to run for it. */
+  readonly liveRows?: () => number
+  release(): void
 }
 
-export interface QuestionDeps extends PinDeps {
+export interface QuestionDeps {
   readonly engine: QueryEngine
+  /**
+   * The rows of pools that a question can select. Everything acknowledged before the call is there,
+   * or less where staleness is allowed.
+   */
+  pin(pools: readonly { readonly schema: PoolSchema; readonly pruning: Pruning }[]): Promise<PinnedRows>
   /** Called with the duration of each query, its waiting and the flush included. */
   onQuery(ms: number): void
-}
-
-/** Segments whose files stay until `release`, which must be called. */
-export interface PinnedSegments {
-  readonly segments: readonly QuerySegment[]
-  release(): void
 }
 
 /** Parses SQL texts. Rejects with Unavailable. */
@@ -88,25 +89,19 @@ async function answerIn<Query, Answer>(
   stages.end('plan')
   if ('badRequest' in planned) return planned
   const { plan, statement } = planned
-  const pinned = await pinPools(pools, [plan, ...(plan.others ?? [])], deps)
+  const prunings = [plan, ...(plan.others ?? [])]
+  const pinned = await deps.pin(
+    pools.map(({ schema }, index) => ({ schema, pruning: must(prunings[index], 'a pruning') })),
+  )
   stages.end('flush')
   try {
-    const [own, ...more] = pinned.pools
-    const { schema, segments } = must(own, 'the own pool')
-    // The newest first: the engine then skips older ones where the newest rows are asked for.
-    const task = {
-      schema,
-      segments: segments.toReversed(),
-      others: more,
-      statement,
-      rowsMax: question.rowsMax,
-    }
+    const task = { source: pinned.source, statement, rowsMax: question.rowsMax }
     const verify = () => {
       stages.end('wait')
       reader.verifyAgain(pools)
     }
     const sql = sqlOf(statement)
-    const rows = countsAllRows(plan) ? deps.engine.countLiveRows?.(segments) : undefined
+    const rows = countsAllRows(plan) ? pinned.liveRows?.() : undefined
     const done =
       rows !== undefined
         ? countedRows(rows)
@@ -162,29 +157,6 @@ export async function planQuestion<Query, Answer>(
   }
 }
 
-/** Pins the segments of each pool. The pools are flushed at the same time. */
-async function pinPools(
-  pools: readonly LimitedPool[],
-  prunings: readonly Pruning[],
-  deps: PinDeps,
-): Promise<{ readonly pools: readonly PoolRows[]; release(): void }> {
-  const settled = await Promise.allSettled(
-    pools.map(({ schema }, index) => pinSegments(schema, must(prunings[index], 'a pruning'), deps)),
-  )
-  const release = () => {
-    for (const each of settled) if (each.status === 'fulfilled') each.value.release()
-  }
-  const rows: PoolRows[] = []
-  for (const [index, each] of settled.entries()) {
-    if (each.status === 'rejected') {
-      release()
-      throw each.reason
-    }
-    rows.push({ schema: must(pools[index], 'a pool').schema, segments: each.value.segments })
-  }
-  return { pools: rows, release }
-}
-
 /** The number of live rows, from the manifest: no file is read, so no damage is found. */
 function countedRows(rows: number): QueryDone {
   return {
@@ -202,15 +174,4 @@ const TOO_LARGE: readonly string[] = ['too_many_rows', 'answer_too_large', 'too_
 function badAnswerOf(error: unknown): BadAnswer | undefined {
   if (!(error instanceof Unavailable) || !TOO_LARGE.includes(error.code)) return undefined
   return { badRequest: error.message, code: error.code }
-}
-
-/** Pins the segments that can hold the plan's rows. */
-export async function pinSegments(
-  schema: PoolSchema,
-  pruning: Pruning,
-  deps: PinDeps,
-): Promise<PinnedSegments> {
-  await deps.makeVisible(schema.pool)
-  const snapshot = await deps.snapshot(schema.pool)
-  return { segments: prune(schema, pruning, snapshot.segments), release: () => snapshot.release() }
 }

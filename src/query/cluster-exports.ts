@@ -15,50 +15,21 @@ import { isDiskError } from '../util/disk.ts'
 import { Unavailable } from '../util/errors.ts'
 import { CHUNK_ROWS, MiB, ROW_GROUP_ROWS } from '../util/limits.ts'
 import type { ExportClient } from './arrow/export-client.ts'
-import { copyFailed, type ExportText } from './arrow/export-stream.ts'
+import { copyFailed } from './arrow/export-stream.ts'
 import { arrowMessages, brokenAnswer } from './clickhouse/arrow-messages.ts'
 import { type ClickHouseEngine, typedError } from './clickhouse/engine.ts'
 import { renamed } from './clickhouse/rows.ts'
-import { EXPORT_DOWNLOAD_MS_MAX, type RowExports, type SelectedRows } from './row-exports.ts'
+import { EXPORT_DOWNLOAD_MS_MAX, type RowExports } from './row-exports.ts'
 
 export interface ClusterExportsDeps {
   readonly engine: Pick<ClickHouseEngine, 'stream'>
   readonly exportThread: Pick<ExportClient, 'hasTypes' | 'lines'>
 }
 
-export function clusterExports(deps: ClusterExportsDeps): RowExports {
-  return {
-    batches: (rows, text) => batchesOf(rows, text, deps),
-    parquet: (file, rows) => writeParquet(file, rows, deps),
-  }
-}
-
 const ARROW = {
   max_block_size: String(CHUNK_ROWS),
   output_format_arrow_compression_method: 'none',
   output_format_arrow_string_as_string: '1',
-}
-
-async function* batchesOf(
-  { schema, planned, asker }: SelectedRows,
-  text: ExportText | undefined,
-  { engine, exportThread }: ClusterExportsDeps,
-): AsyncGenerator<Uint8Array, void, void> {
-  const { statement, columns } = planned
-  try {
-    const answer = engine.stream({ schema, segments: [], statement }, 'ArrowStream', ARROW, asker)
-    for await (const { header, bytes } of arrowMessages(answer))
-      if (header === HEADER.recordBatch)
-        yield text === undefined ? bytes : await exportThread.lines(bytes, text)
-      else if (header !== HEADER.schema || !(await exportThread.hasTypes(bytes, columns)))
-        throw new Unavailable('cluster', 'ClickHouse answers with other types than the pool has')
-  } catch (error) {
-    throw failureOf(error)
-  }
-}
-
-function failureOf(error: unknown): unknown {
-  return error instanceof RangeError ? brokenAnswer(new Uint8Array()) : typedError(error, 0)
 }
 
 const PARQUET = {
@@ -72,30 +43,47 @@ const PARQUET = {
 const LAST_BYTES = 2_000
 const PARQUET_END = 'PAR1'
 
-async function writeParquet(
-  file: string,
-  { schema, planned, asker }: SelectedRows,
-  { engine }: ClusterExportsDeps,
-): Promise<void> {
-  const { statement, columns } = planned
-  const names = columns.map(({ name }) => name)
-  const named = renamed(statement, names)
-  let last: Buffer = Buffer.alloc(0)
-  async function* noted() {
-    for await (const chunk of engine.stream(
-      { schema, segments: [], statement: named },
-      'Parquet',
-      PARQUET,
-      asker,
-    )) {
-      last = Buffer.concat([last, chunk.subarray(-LAST_BYTES)]).subarray(-LAST_BYTES)
-      yield chunk
-    }
-    if (last.toString('latin1', last.length - PARQUET_END.length) !== PARQUET_END) throw brokenAnswer(last)
+export function clusterExports({ engine, exportThread }: ClusterExportsDeps): RowExports {
+  return {
+    async *batches({ schema, planned, asker }, text) {
+      const { statement, columns } = planned
+      try {
+        const answer = engine.stream(
+          { source: { pools: [{ schema }] }, statement },
+          'ArrowStream',
+          ARROW,
+          asker,
+        )
+        for await (const { header, bytes } of arrowMessages(answer))
+          if (header === HEADER.recordBatch)
+            yield text === undefined ? bytes : await exportThread.lines(bytes, text)
+          else if (header !== HEADER.schema || !(await exportThread.hasTypes(bytes, columns)))
+            throw new Unavailable('cluster', 'ClickHouse answers with other types than the pool has')
+      } catch (error) {
+        throw failureOf(error)
+      }
+    },
+    async parquet(file, { schema, planned, asker }) {
+      const names = planned.columns.map(({ name }) => name)
+      const task = { source: { pools: [{ schema }] }, statement: renamed(planned.statement, names) }
+      let last: Buffer = Buffer.alloc(0)
+      async function* noted() {
+        for await (const chunk of engine.stream(task, 'Parquet', PARQUET, asker)) {
+          last = Buffer.concat([last, chunk.subarray(-LAST_BYTES)]).subarray(-LAST_BYTES)
+          yield chunk
+        }
+        if (last.toString('latin1', last.length - PARQUET_END.length) !== PARQUET_END)
+          throw brokenAnswer(last)
+      }
+      try {
+        await pipeline(noted(), createWriteStream(file, { flags: 'wx' }))
+      } catch (error) {
+        throw isDiskError(error) ? copyFailed(file, 'written', error) : failureOf(error)
+      }
+    },
   }
-  try {
-    await pipeline(noted(), createWriteStream(file, { flags: 'wx' }))
-  } catch (error) {
-    throw isDiskError(error) ? copyFailed(file, 'written', error) : failureOf(error)
-  }
+}
+
+function failureOf(error: unknown): unknown {
+  return error instanceof RangeError ? brokenAnswer(new Uint8Array()) : typedError(error, 0)
 }

@@ -19,11 +19,12 @@
 import { must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { INSERT_MS_MAX, INSERT_SENT_MS_MAX } from '../util/limits.ts'
-import { READ_VERSION, ROW_BITS } from './clickhouse/rows.ts'
+import type { ClickHouseEngine } from './clickhouse/engine.ts'
+import { READ_VERSION, ROW_BITS, type Versions } from './clickhouse/rows.ts'
 import { internal, type Select } from './expression/select.ts'
 import { columnOf } from './expression/typed.ts'
 import { type BadQuery, isBadQuery } from './expression/values.ts'
-import type { PrintedRows, QueryEngine, QueryTask } from './plan/query-task.ts'
+import type { PrintedRows } from './plan/query-task.ts'
 import type { WrittenSelection } from './selection.ts'
 import {
   countOf,
@@ -44,7 +45,7 @@ const MARK_MS = 5_000
 const SETTLE_MS = INSERT_SENT_MS_MAX + INSERT_MS_MAX
 
 export interface ClusterTailDeps {
-  readonly engine: Pick<QueryEngine, 'run' | 'parse' | 'dialect'>
+  readonly engine: Pick<ClickHouseEngine, 'run' | 'parse' | 'dialect'>
   /** See Versions.boundary. */
   boundary(): Promise<number>
   /** Absent: the time of the machine. */
@@ -63,7 +64,7 @@ interface Mark {
   handled: number
 }
 
-type Run = (select: Select, versions: QueryTask['versions'], rowsMax: number) => Promise<PrintedRows>
+type Run = (select: Select, versions: Versions | undefined, rowsMax: number) => Promise<PrintedRows>
 
 class ClusterTail implements Tail {
   readonly #deps: ClusterTailDeps
@@ -136,7 +137,7 @@ class ClusterTail implements Tail {
     const { engine } = this.#deps
     return async (select, versions, rowsMax) => {
       const statement = engine.dialect.write({ ...planned, select })
-      const task = { schema, segments: [], statement, rowsMax, versions }
+      const task = { source: { pools: [{ schema }], versions }, statement, rowsMax }
       return (await engine.run(task, asker.fairKey, asker.verify, asker.gone)).rows
     }
   }

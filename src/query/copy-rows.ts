@@ -11,7 +11,8 @@ import { MiB, ROW_GROUP_ROWS } from '../util/limits.ts'
 import { exportFile, isLeftCopy, spillFolder } from '../util/paths.ts'
 import type { CopiedFile, SegmentGroup } from './arrow/export-stream.ts'
 import { countLiveRows } from './duckdb/live-rows.ts'
-import type { Asker, CopyTarget, ParquetTarget, QueryEngine } from './plan/query-task.ts'
+import type { Asker } from './plan/query-task.ts'
+import { type CopyTarget, type ParquetTarget, rowsOfPool, type SegmentEngine } from './plan/segment-task.ts'
 import type { WrittenSelection } from './selection.ts'
 
 /**
@@ -21,7 +22,7 @@ import type { WrittenSelection } from './selection.ts'
 const EXPORT_ROW_GROUP_BYTES = 4 * MiB
 
 interface CopyDeps {
-  readonly engine: QueryEngine
+  readonly engine: SegmentEngine
   /** data/tmp, absolute. The engine may write there. */
   readonly temporaryFolder: string
 }
@@ -61,16 +62,16 @@ export async function copyTo(
   target: CopyTarget,
   schema: PoolSchema,
   planned: WrittenSelection,
-  { segments, rowRange }: SegmentGroup,
+  group: SegmentGroup,
   { fairKey, verify, gone }: Asker,
-  engine: QueryEngine,
+  engine: SegmentEngine,
 ): Promise<number> {
   const { statement } = planned
-  const task = { schema, segments, rowRange, statement, rowsMax: 1, copyTo: target }
+  const task = { source: rowsOfPool(schema, group), statement, rowsMax: 1, copyTo: target }
   const done = await engine.run(task, fairKey, verify, gone)
   const rows = Number(done.rows[0]?.[0])
   // The engine counts the deleted rows of a range, which is a loop.
-  const live = rowRange === undefined ? countLiveRows(segments) : done.recordsProcessed
+  const live = group.rowRange === undefined ? countLiveRows(group.segments) : done.recordsProcessed
   const seesAll = planned.selectsAll && planned.visible?.where === undefined
   assert(seesAll ? rows === live : rows <= live, `${live} live rows, and ${rows} were copied`)
   return rows

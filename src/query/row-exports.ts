@@ -7,9 +7,10 @@
 import type { PoolSchema } from '../format/schema.ts'
 import type { ExportClient } from './arrow/export-client.ts'
 import { type CopySegments, type ExportText, recordBatches } from './arrow/export-stream.ts'
-import { type PinDeps, pinSegments } from './ask.ts'
 import { copyRows, copyTo, parquetTarget } from './copy-rows.ts'
-import type { Asker, QueryEngine } from './plan/query-task.ts'
+import { type PinDeps, pinSegments } from './pin-segments.ts'
+import type { Asker } from './plan/query-task.ts'
+import type { SegmentEngine } from './plan/segment-task.ts'
 import type { WrittenSelection } from './selection.ts'
 
 /** Time for a Parquet file that is downloaded. */
@@ -30,7 +31,7 @@ export interface RowExports {
 }
 
 export interface SegmentExportsDeps extends PinDeps {
-  readonly engine: QueryEngine
+  readonly engine: SegmentEngine
   /** data/tmp, absolute. The engine may write there. */
   readonly temporaryFolder: string
   readonly exportThread: Pick<ExportClient, 'open'>
@@ -38,7 +39,16 @@ export interface SegmentExportsDeps extends PinDeps {
 
 export function segmentExports(deps: SegmentExportsDeps): RowExports {
   return {
-    batches: (rows, text) => batchesOf(rows, text, deps),
+    async *batches({ schema, planned, asker }, text) {
+      const copy: CopySegments = (group, ended) =>
+        copyRows(schema, planned, group, { ...asker, gone: ended }, deps)
+      const { segments, release } = await pinSegments(schema, planned, deps)
+      try {
+        yield* recordBatches(segments, copy, copied => deps.exportThread.open(copied, text), asker.gone)
+      } finally {
+        release()
+      }
+    },
     async parquet(file, { schema, planned, asker }) {
       const { segments, release } = await pinSegments(schema, planned, deps)
       try {
@@ -49,20 +59,5 @@ export function segmentExports(deps: SegmentExportsDeps): RowExports {
         release()
       }
     },
-  }
-}
-
-async function* batchesOf(
-  { schema, planned, asker }: SelectedRows,
-  text: ExportText | undefined,
-  deps: SegmentExportsDeps,
-): AsyncGenerator<Uint8Array, void, void> {
-  const copy: CopySegments = (group, ended) =>
-    copyRows(schema, planned, group, { ...asker, gone: ended }, deps)
-  const { segments, release } = await pinSegments(schema, planned, deps)
-  try {
-    yield* recordBatches(segments, copy, copied => deps.exportThread.open(copied, text), asker.gone)
-  } finally {
-    release()
   }
 }

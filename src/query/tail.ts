@@ -14,14 +14,16 @@ import { type PoolSchema, RECEIVED_AT } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
 import { must } from '../util/assert.ts'
 import { Unavailable } from '../util/errors.ts'
-import { type PinDeps, parseTexts } from './ask.ts'
+import { parseTexts } from './ask.ts'
 import { queryColumns } from './expression/operand.ts'
 import { internal, type Select } from './expression/select.ts'
 import { columnOf, operation } from './expression/typed.ts'
 import { type BadQuery, isBadQuery } from './expression/values.ts'
+import type { PinDeps } from './pin-segments.ts'
 import type { LimitedPool } from './plan/policy.ts'
 import { prune } from './plan/prune-segments.ts'
 import type { Asker, PrintedRows, QueryEngine } from './plan/query-task.ts'
+import { rowsOfPool, type SegmentEngine } from './plan/segment-task.ts'
 import { type PlannedSelection, type Selection, type WrittenSelection, writeSelection } from './selection.ts'
 
 /** Rows of one step, which come twice a second: more than a person reads. */
@@ -57,7 +59,7 @@ export interface Tail {
 export type OpenTail = (pool: number) => Tail
 
 export interface SegmentTailDeps extends PinDeps {
-  readonly engine: QueryEngine
+  readonly engine: SegmentEngine
   /** True where everything that was acknowledged is in the pool's manifest. */
   isFlushed(pool: number): boolean
   /** The highest sequence of the pool's manifest. */
@@ -115,7 +117,8 @@ class SegmentTail implements Tail {
     if (segments.length === 0) return { columns, rows: [], missed: 0 }
     const run = (select: Select, rowsMax: number) => {
       const statement = engine.dialect.write({ ...planned, select })
-      const task = { schema, segments, statement, rowsMax, sequenceAfter: must(this.#sequence, 'a begin') }
+      const part = { segments, sequenceAfter: must(this.#sequence, 'a begin') }
+      const task = { source: rowsOfPool(schema, part), statement, rowsMax }
       return engine.run(task, asker.fairKey, asker.verify, asker.gone)
     }
     const { rows, rowsMax } = await rowsThatFit(most => run(newestOf(planned, schema, most), most))

@@ -19,7 +19,7 @@ import { copyRows, copyTo, parquetTarget, sweepCopies } from '../query/copy-rows
 import { duckdb } from '../query/duckdb/write-statement.ts'
 import { queryColumns } from '../query/expression/operand.ts'
 import { prune } from '../query/plan/prune-segments.ts'
-import type { QueryEngine } from '../query/plan/query-task.ts'
+import type { SegmentEngine } from '../query/plan/segment-task.ts'
 import { readColumns, type WrittenSelection, writeSelection } from '../query/selection.ts'
 import { wallMs } from '../util/clock.ts'
 import { disk, syncFolder } from '../util/disk.ts'
@@ -165,7 +165,7 @@ interface Source {
   readonly schema: PoolSchema
   readonly planned: WrittenSelection
   readonly segments: readonly QuerySegment[]
-  readonly engine: QueryEngine
+  readonly engine: SegmentEngine
   readonly temporaryFolder: string
 }
 

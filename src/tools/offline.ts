@@ -12,7 +12,7 @@ import type { Config } from '../database/config.ts'
 import { flushedSequences, openMetadata, openStages, rebuiltNotes } from '../database/stages.ts'
 import { type Closers, startMetadataThreads, startThreads } from '../database/start-threads.ts'
 import { Manifest } from '../index/manifest.ts'
-import type { QueryEngine } from '../query/plan/query-task.ts'
+import type { SegmentEngine } from '../query/plan/segment-task.ts'
 import { checkFile } from '../store/check/check-file.ts'
 import { SegmentChecks } from '../store/check/segment-checks.ts'
 import { assert, must } from '../util/assert.ts'
@@ -121,7 +121,7 @@ function offlineOf(folder: Folder, opened: CatalogAndIndex, replayed: number) {
     folderOf: pool => poolFolder(paths, must(catalog.poolByNumber(pool), `pool ${pool}`).id),
     onUnpinned: () => assert(false, 'a command replaces no segments'),
   })
-  let engine: Promise<QueryEngine> | undefined
+  let engine: Promise<SegmentEngine> | undefined
   return {
     paths,
     catalog,
@@ -134,7 +134,7 @@ function offlineOf(folder: Folder, opened: CatalogAndIndex, replayed: number) {
      * The query engine, opened at the first call. It writes copies to data/tmp, and to the absolute
      * folder `outputFolder` where one is given.
      */
-    engine: (outputFolder?: string): Promise<QueryEngine> => {
+    engine: (outputFolder?: string): Promise<SegmentEngine> => {
       engine ??= openEngine(folder, outputFolder)
       return engine
     },
@@ -149,7 +149,7 @@ function offlineOf(folder: Folder, opened: CatalogAndIndex, replayed: number) {
 async function openEngine(
   { paths, config, kernel }: Folder,
   outputFolder: string | undefined,
-): Promise<QueryEngine> {
+): Promise<SegmentEngine> {
   const { openQueryEngine } = await import('../query/duckdb/engine-client.ts')
   for (const folder of [paths.segment, paths.temporary]) disk.mkdir(folder)
   // A command has no other work that a check could hold up, so it needs no thread for it.

@@ -6,7 +6,8 @@ import { ClickHouseEngine } from '../../src/query/clickhouse/engine.ts'
 import { ClickHouseHttp } from '../../src/query/clickhouse/http.ts'
 import type { PoolTable } from '../../src/query/clickhouse/rows.ts'
 import { queryColumns } from '../../src/query/expression/operand.ts'
-import type { PoolRows, QueryEngine } from '../../src/query/plan/query-task.ts'
+import type { QueryEngine } from '../../src/query/plan/query-task.ts'
+import type { PoolSegments } from '../../src/query/plan/segment-task.ts'
 import { quoteClickHouseName, quoteName, quoteText } from '../../src/util/sql.ts'
 import { startClickHouse, type TestClickHouse } from './clickhouse.ts'
 
@@ -38,7 +39,8 @@ export class ClusterTables {
       parser,
       placeOf: async pools => ({
         http: this.#http,
-        tables: await Promise.all(pools.map(rows => this.tableOf(rows))),
+        // Tests ask it about segments, as the local engine.
+        tables: await Promise.all(pools.map(rows => this.tableOf(rows as PoolSegments))),
       }),
     })
   }
@@ -63,7 +65,7 @@ export class ClusterTables {
   }
 
   /** The table of these rows, which is made at the first use. */
-  tableOf(rows: PoolRows): Promise<PoolTable> {
+  tableOf(rows: PoolSegments): Promise<PoolTable> {
     const { schema, segments } = rows
     const parts = segments.map(each => [each.file, each.deletionVectors.map(part => [...part.rows])])
     const key = JSON.stringify([schema.pool, schema.version, parts])
@@ -73,7 +75,7 @@ export class ClusterTables {
   }
 
   /** A key has its row, and a tombstone where the row is deleted. */
-  async #load({ schema, segments }: PoolRows, table: string): Promise<PoolTable> {
+  async #load({ schema, segments }: PoolSegments, table: string): Promise<PoolTable> {
     const columns = queryColumns(schema)
     const types = columns.map(({ name, type }) => `${quoteClickHouseName(name)} Nullable(${TYPES[type]})`)
     await this.query(

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ClickHouseEngine, type ClickHouseEngineOptions } from '../../src/query/clickhouse/engine.ts'
 import { ClickHouseHttp } from '../../src/query/clickhouse/http.ts'
-import type { PoolTable } from '../../src/query/clickhouse/rows.ts'
+import type { PoolTable, TableRows } from '../../src/query/clickhouse/rows.ts'
 import { withRows } from '../../src/query/clickhouse/rows.ts'
 import { clickhouse } from '../../src/query/clickhouse/write-statement.ts'
 import { columnOf, operation } from '../../src/query/expression/typed.ts'
@@ -43,9 +43,9 @@ function engineAt(
   return engine
 }
 
-function taskOf(sql: string, more: Partial<QueryTask> = {}): QueryTask {
+function taskOf(sql: string): QueryTask<TableRows> {
   const statement: Statement = { sql, bounds: [] }
-  return { schema, segments: [], statement, rowsMax: 1_000, ...more }
+  return { source: { pools: [{ schema }] }, statement, rowsMax: 1_000 }
 }
 
 describe.skipIf(why !== undefined)('against ClickHouse', () => {
@@ -191,7 +191,7 @@ describe.skipIf(why !== undefined)('against ClickHouse', () => {
       const values = statement.bounds.map(({ value }) =>
         typeof value === 'string' && value === '3' ? "'3'" : value,
       )
-      const pools = [{ rows: { schema, segments: [] }, table: TABLE }]
+      const pools = [{ schema, table: TABLE }]
       const sql = withRows(pools, statement).replaceAll(/\{p(\d+):\w+\}/g, (_, place) =>
         String(values[place - 1]),
       )
@@ -339,7 +339,7 @@ describe('of a server that fails', () => {
       })
       const engine = engineAt(url)
       const clients = ['a', 'b', 'c'].map(() => new AbortController())
-      const ask = async (task: QueryTask, fairKey: string, gone: AbortSignal) => {
+      const ask = async (task: QueryTask<TableRows>, fairKey: string, gone: AbortSignal) => {
         if (what === 'question') return await engine.run(task, fairKey, undefined, gone)
         for await (const _ of engine.stream(task, 'ArrowStream', {}, { fairKey, gone }));
         return undefined

@@ -524,7 +524,8 @@ describe('of a server that fails', () => {
     const stream = exports.batches(rows)[Symbol.asyncIterator]()
     const first = stream.next()
     await came
-    const query = { schema: plain, segments: [], statement: { sql: 'SELECT 1', bounds: [] }, rowsMax: 1 }
+    const source = { pools: [{ schema: plain }] }
+    const query = { source, statement: { sql: 'SELECT 1', bounds: [] }, rowsMax: 1 }
     const asked = engine.run(query, 'OTHER')
     expect(engine.stats()).toEqual({ running: 1, waiting: 1 })
     came = arrival()
@@ -548,22 +549,12 @@ describe('of a server that fails', () => {
     )
     await arrival
     const next = new Promise<void>(resolve => (came = resolve))
-    const asked = engine.run(
-      { schema: plain, segments: [], statement: { sql: '', bounds: [] }, rowsMax: 1 },
-      'OTHER',
-    )
+    const source = { pools: [{ schema: plain }] }
+    const asked = engine.run({ source, statement: { sql: '', bounds: [] }, rowsMax: 1 }, 'OTHER')
     asked.catch(() => undefined)
     await next
     await engine.stop()
     expect(await stream).toMatchObject({ code: 'stopping' })
     await expect(asked).rejects.toMatchObject({ code: 'stopping' })
-  })
-
-  test('a task about segments is a bug', async () => {
-    const { engine } = await exportsAt((_, response) => response.end())
-    const task = { schema: plain, segments: [], statement: { sql: '', bounds: [] }, rowsMax: 1 }
-    const copyTo = { format: 'arrow', file: '/nowhere', types: [] } as const
-    for (const more of [{ copyTo }, { sequenceAfter: 1 }, { rowRange: { from: 0, to: 1 } }])
-      await expect(engine.run({ ...task, ...more }, 'APP')).rejects.toThrow('segments')
   })
 })

@@ -30,15 +30,14 @@ const jobs = () => catalog.read.jobs.of(pool.id)
 /** One look, with three records of the pool that are too old. */
 async function look({ counting = async () => {}, boundary = async () => {} } = {}): Promise<void> {
   const ended = new AbortController()
-  const run: QueryEngine['run'] = async ({ schema }) => {
-    const isOurs = schema.pool === pool.number
+  const run: QueryEngine['run'] = async ({ source }) => {
+    const isOurs = source === pool.number
     if (isOurs) await counting()
     const rows = [[isOurs ? '3' : '0']]
     return { columns: ['value'], rows, recordsProcessed: 3, bytesProcessed: 3, durationMs: 1 }
   }
   const reading: ExpiryDeps['reading'] = {
-    makeVisible: async () => {},
-    snapshot: async () => ({ segments: [], release: () => {} }),
+    pin: async pools => ({ source: pools[0]?.schema.pool, release: () => {} }),
     onQuery: () => {},
     engine: {
       run,

@@ -11,8 +11,9 @@ import type { Job, Pool, RewriteJob } from '../../src/catalog/documents/model.ts
 import type { QuerySegment } from '../../src/index/index-types.ts'
 import { reservationsOf, rewriteRunner } from '../../src/jobs/rewrite-rows.ts'
 import { JOB_ENGINE_TRIES_MAX, JOB_PROGRESS_MS } from '../../src/jobs/tried-rewrites.ts'
+import { segmentsOf } from '../../src/query/duckdb/sent-segments.ts'
 import { duckdb } from '../../src/query/duckdb/write-statement.ts'
-import type { QueryTask } from '../../src/query/plan/query-task.ts'
+import type { SegmentTask } from '../../src/query/plan/segment-task.ts'
 import type { Rewrite, RewriteOutcome } from '../../src/store/compaction/compaction-types.ts'
 import { SegmentDamaged, SegmentsDisagree, Unavailable } from '../../src/util/errors.ts'
 import { type Folder, makeFolder } from '../catalog/folder.ts'
@@ -90,9 +91,9 @@ class FakePools {
         },
       },
       engine: {
-        run: async (task: QueryTask) => {
+        run: async (task: SegmentTask) => {
           if (this.refuse.engine !== undefined) throw this.refuse.engine
-          this.looked.push(...task.segments.map(({ meta }) => meta.segment))
+          this.looked.push(...segmentsOf(task.source).map(({ meta }) => meta.segment))
           writeFileSync(task.copyTo!.file, 'rows')
           return { columns: ['Count'], rows: [[String(this.found)]] } as never
         },

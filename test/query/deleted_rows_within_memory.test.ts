@@ -5,7 +5,7 @@ import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { QuerySegment } from '../../src/index/index-types.ts'
-import type { QueryEngine } from '../../src/query/plan/query-task.ts'
+import { rowsOfPool, type SegmentEngine } from '../../src/query/plan/segment-task.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
 const ROWS = 4_000
@@ -15,12 +15,13 @@ const QUERIES = 600
 
 const schema = schemaOf([['n', 'INT64']])
 let pool: TestPool
-let engine: QueryEngine
+let engine: SegmentEngine
 let segment: QuerySegment
 
 async function sum(segments: readonly QuerySegment[]): Promise<string | null | undefined> {
   const statement = { sql: 'SELECT sum(n) FROM rows WHERE n > 0', bounds: [] }
-  return (await engine.run({ schema, segments, statement, rowsMax: 1 }, 'a')).rows[0]?.[0]
+  return (await engine.run({ source: rowsOfPool(schema, { segments }), statement, rowsMax: 1 }, 'a'))
+    .rows[0]?.[0]
 }
 
 describe.each(['native', 'js'] as const)('kernel %s', kernel => {

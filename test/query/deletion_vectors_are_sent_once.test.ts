@@ -6,6 +6,7 @@ import type { DeletionVector, QuerySegment } from '../../src/index/index-types.t
 import { DeletedRowsCache } from '../../src/query/duckdb/deleted-rows-cache.ts'
 import type { SentSegment } from '../../src/query/duckdb/engine-calls.ts'
 import { segmentsOf as allOf, take, toSend, withSegments } from '../../src/query/duckdb/sent-segments.ts'
+import { rowsOfPool } from '../../src/query/plan/segment-task.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
 const schema = schemaOf([['n', 'INT64']])
@@ -53,14 +54,14 @@ test('a query sends no vector; the process asks for those that it lacks, and kee
 })
 
 test('the pools of a task are sent together, and come apart again', () => {
-  const pools = {
-    segments: ['a', 'b'],
-    others: [[], ['c'], ['d', 'e']].map(segments => ({ schema, segments })),
-  }
-  expect(allOf(pools)).toEqual(['a', 'b', 'c', 'd', 'e'])
-  expect(withSegments({ ...pools, rowsMax: 1 }, allOf(pools))).toEqual({ ...pools, rowsMax: 1 })
-  const one = { segments: ['a'], rowsMax: 1 }
-  expect(withSegments(one, ['A'])).toEqual({ segments: ['A'], rowsMax: 1 })
+  const task = (...pools: string[][]) => ({
+    source: { pools: pools.map(segments => ({ schema, segments })), sequenceAfter: 7 },
+    rowsMax: 1,
+  })
+  const pools = task(['a', 'b'], [], ['c'], ['d', 'e'])
+  expect(allOf(pools.source)).toEqual(['a', 'b', 'c', 'd', 'e'])
+  expect(withSegments(pools, allOf(pools.source))).toEqual(pools)
+  expect(withSegments(task(['a']), ['A'])).toEqual(task(['A']))
 })
 
 test('a full cache drops the vectors that were not used for the longest time', async () => {
@@ -77,6 +78,8 @@ test('vectors that exceed the cache of the process are sent with each query, and
   const segments = await segmentsOf([10, 20, 30])
   const engine = await pool.open({ deletionVectorBytesMax: 600 })
   const statement = { sql: 'SELECT COUNT(*) FROM rows', bounds: [] }
-  const asked = numbers(20).map(() => engine.run({ schema, segments, statement, rowsMax: 1 }, 'a'))
+  const asked = numbers(20).map(() =>
+    engine.run({ source: rowsOfPool(schema, { segments }), statement, rowsMax: 1 }, 'a'),
+  )
   for (const { rows } of await Promise.all(asked)) expect(rows).toEqual([['240']])
 })

@@ -10,7 +10,13 @@ import { openBatches } from '../../src/query/arrow/copied-batches.ts'
 import { type CopySegments, EXPORT_GROUP_ROWS, recordBatches } from '../../src/query/arrow/export-stream.ts'
 import { copyRows } from '../../src/query/copy-rows.ts'
 import type { EngineOptions } from '../../src/query/duckdb/engine-client.ts'
-import type { CopyTarget, QueryDone, QueryEngine, QueryTask } from '../../src/query/plan/query-task.ts'
+import type { QueryDone } from '../../src/query/plan/query-task.ts'
+import {
+  type CopyTarget,
+  rowsOfPool,
+  type SegmentEngine,
+  type SegmentTask,
+} from '../../src/query/plan/segment-task.ts'
 import type { WrittenSelection } from '../../src/query/selection.ts'
 import { below, casesOf, newSeed, randomFrom } from '../util/random.ts'
 import { schemaOf, TestPool } from './pool.ts'
@@ -43,12 +49,12 @@ const TIMEOUT = { name: 'Unavailable', code: 'timeout' }
 const LOST = { name: 'Unavailable', code: 'query_process' }
 
 let pool: TestPool
-let task: (sql: string) => QueryTask
+let task: (sql: string) => SegmentTask
 
 beforeEach(async () => {
   pool = new TestPool()
   const segments = [await pool.segment(schema, [{ n: 1n }])]
-  task = sql => ({ schema, segments, statement: { sql, bounds: [] }, rowsMax: 10 })
+  task = sql => ({ source: rowsOfPool(schema, { segments }), statement: { sql, bounds: [] }, rowsMax: 10 })
 })
 afterEach(() => pool.close())
 
@@ -90,7 +96,7 @@ function copyTarget(msMax?: number): CopyTarget {
 }
 
 /** Runs a query that hears no interrupt. `client`: its client. */
-async function runDeaf(engine: QueryEngine, key: string, copyTo?: CopyTarget) {
+async function runDeaf(engine: SegmentEngine, key: string, copyTo?: CopyTarget) {
   const client = new AbortController()
   const deaf = engine.run({ ...task(DEAF), ...(copyTo && { copyTo }) }, key, undefined, client.signal)
   deaf.catch(() => undefined) // a test awaits it later
@@ -107,15 +113,15 @@ function selection(sql: string): WrittenSelection {
 }
 
 /** So many that some are parsed while the process is replaced. */
-const texts = (engine: QueryEngine, round: number) =>
+const texts = (engine: SegmentEngine, round: number) =>
   Promise.all(Array.from({ length: 500 }, (_, n) => engine.parse(`n + ${round * 1000 + n}`, `P1_LARGE ${n}`)))
 
 const rows = async (done: Promise<QueryDone>) => (await done).rows
-const names = (engine: QueryEngine) => engine.penalised().map(([name]) => name)
+const names = (engine: SegmentEngine) => engine.penalised().map(([name]) => name)
 
 test('questions and copies end at the time of their propeller, also those that hear no interrupt', async () => {
   const engine = await open({ queryEndMsMax: 500 })
-  const { segments } = task(DEAF)
+  const { segments } = task(DEAF).source.pools[0]!
   const ended: string[] = []
   const asker = { fairKey: 'P1_X_SMALL 2' }
   const deps = { engine, temporaryFolder: pool.temporaryFolder }
@@ -327,7 +333,7 @@ test('what takes long leaves a slot to what is short, and begins again when anot
   const engine = await open()
   const begun: string[] = []
   const client = new AbortController()
-  const ask = (key: string, one: QueryTask, gone?: AbortSignal) =>
+  const ask = (key: string, one: SegmentTask, gone?: AbortSignal) =>
     engine.run(one, key, () => begun.push(key), gone)
   // It writes a file, which it cannot write twice.
   const some = 'SELECT i AS n FROM rows, range(1000000000000) t(i) WHERE i % 1000000 = 0'

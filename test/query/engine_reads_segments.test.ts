@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { rowsOfPool } from '../../src/query/plan/segment-task.ts'
 import type { Filter } from '../../src/query/plan/where.ts'
 import { below, randomFrom } from '../util/random.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
@@ -141,7 +142,10 @@ describe('values', () => {
       sql: 'SELECT ts, id, n, d, f, day, n > 0 AS b FROM rows ORDER BY day NULLS LAST',
       bounds: [],
     }
-    const done = await engine.run({ schema, segments: [segment], statement, rowsMax: 3 }, 'a')
+    const done = await engine.run(
+      { source: rowsOfPool(schema, { segments: [segment] }), statement, rowsMax: 3 },
+      'a',
+    )
     expect(done.columns).toEqual(['ts', 'id', 'n', 'd', 'f', 'day', 'b'])
     expect(done.rows).toEqual([
       ['2023-11-14T22:13:20.123456Z', 'é\0𝄞', '-1', '1e+21', '0.1', '1969-12-31', 'false'],
@@ -149,11 +153,14 @@ describe('values', () => {
       ['1969-12-31T23:59:59.999999Z', null, null, '5', null, null, null],
     ])
     expect(done.recordsProcessed).toBe(3)
-    const less = engine.run({ schema, segments: [segment], statement, rowsMax: 2 }, 'a')
+    const less = engine.run(
+      { source: rowsOfPool(schema, { segments: [segment] }), statement, rowsMax: 2 },
+      'a',
+    )
     await expect(less).rejects.toMatchObject({ name: 'Unavailable', code: 'too_many_rows' })
     const hidden = { sql: 'SELECT _service_sequence FROM rows', bounds: [] }
     await expect(
-      engine.run({ schema, segments: [segment], statement: hidden, rowsMax: 2 }, 'a'),
+      engine.run({ source: rowsOfPool(schema, { segments: [segment] }), statement: hidden, rowsMax: 2 }, 'a'),
     ).rejects.toThrow(/_service_sequence/)
   })
 })

@@ -1,6 +1,7 @@
 /** The server's engine starts its process once: with the first query, or when it is warmed. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { EngineClient, type EngineOptions } from '../../src/query/duckdb/engine-client.ts'
+import { rowsOfPool } from '../../src/query/plan/segment-task.ts'
 import { schemaOf, TestPool } from './pool.ts'
 
 const schema = schemaOf([['n', 'INT64']])
@@ -30,7 +31,7 @@ function create(options: Partial<EngineOptions> = {}): EngineClient {
 async function count(engine: EngineClient) {
   const segments = [await pool.segment(schema, [{ n: 1n }, { n: 2n }])]
   const statement = { sql: 'SELECT COUNT(*) FROM rows', bounds: [] }
-  return (await engine.run({ schema, segments, statement, rowsMax: 10 }, 'a')).rows
+  return (await engine.run({ source: rowsOfPool(schema, { segments }), statement, rowsMax: 10 }, 'a')).rows
 }
 
 test('the first query starts the process, and waits for it', async () => {
@@ -82,7 +83,10 @@ test('a query that hears no interrupt ends with its process, and the next one is
   const segments = [await pool.segment(schema, [{ n: 1n }])]
   // NULLIF writes its operand twice, so DuckDB plans this for longer than any test.
   const sql = `SELECT ${Array.from({ length: 40 }).reduce<string>(value => `NULLIF(${value} + 1, 0)`, 'n')} FROM rows`
-  const endless = engine.run({ schema, segments, statement: { sql, bounds: [] }, rowsMax: 10 }, 'a')
+  const endless = engine.run(
+    { source: rowsOfPool(schema, { segments }), statement: { sql, bounds: [] }, rowsMax: 10 },
+    'a',
+  )
   await expect(endless).rejects.toMatchObject({ code: 'timeout' })
   expect(await count(engine)).toEqual([['2']])
   expect(crashes).toBe(1)

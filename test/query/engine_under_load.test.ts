@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { QueryEngine, QueryTask } from '../../src/query/plan/query-task.ts'
+import { rowsOfPool, type SegmentEngine, type SegmentTask } from '../../src/query/plan/segment-task.ts'
 import { FairQueue } from '../../src/util/fair-queue.ts'
 import { QUERY_WAITING_BYTES_MIN } from '../../src/util/limits.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
@@ -11,14 +11,13 @@ const QUERY_MS = 3_000
 /** For a slot that is busy: no second query begins beside the first one on a busy machine. */
 const FOREVER_MS = 600_000
 let pool: TestPool
-let task: (sql?: string) => QueryTask
+let task: (sql?: string) => SegmentTask
 
 beforeEach(async () => {
   pool = new TestPool()
   const segments = [withDeletionVectors(await pool.segment(schema, [{ n: 1n }, { n: 2n }]), [0])]
   task = (sql = 'SELECT COUNT(*) FROM rows') => ({
-    schema,
-    segments,
+    source: rowsOfPool(schema, { segments }),
     statement: { sql, bounds: [] },
     rowsMax: 10,
   })
@@ -97,7 +96,7 @@ test('the fair queue serves its keys in turns', () => {
 })
 
 test('a stop interrupts running queries and refuses waiting ones', async () => {
-  const engine: QueryEngine = await pool.open({ runningMax: 1 })
+  const engine: SegmentEngine = await pool.open({ runningMax: 1 })
   const answers = [engine.run(task(HEAVY), 'a'), engine.run(task(), 'a')]
   const settled = Promise.allSettled(answers)
   await engine.stop()

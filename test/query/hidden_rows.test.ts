@@ -10,6 +10,7 @@ import { DuckdbInstances } from '../../src/query/duckdb/duckdb-instances.ts'
 import type { EngineSettings } from '../../src/query/duckdb/engine-calls.ts'
 import { withRows } from '../../src/query/duckdb/live-rows.ts'
 import type { Restriction } from '../../src/query/plan/plan.ts'
+import { rowsOfPool } from '../../src/query/plan/segment-task.ts'
 import { newSeed } from '../util/random.ts'
 import { schemaOf, TestPool } from './pool.ts'
 
@@ -248,7 +249,7 @@ test('a query beyond the memory has no figures where a policy hides rows', async
     const lists = 'SELECT list(a.name || b.name || a.n || b.n) AS l FROM rows a, rows b'
     const sql = `SELECT length(l::VARCHAR) AS l FROM (${lists})`
     const statement = { sql, bounds: [], ...(restriction === undefined ? {} : { restriction }) }
-    return engine.run({ schema, segments: [segment], statement, rowsMax: 1 }, 'a')
+    return engine.run({ source: rowsOfPool(schema, { segments: [segment] }), statement, rowsMax: 1 }, 'a')
   }
   const message = (figures: string) =>
     `the query needs more memory than its propeller has${figures}: ask for fewer rows, groups or columns, or give the application a larger propeller`
@@ -277,7 +278,7 @@ test('the error about a damaged text does not tell the text of a hidden row or c
     const statement = { sql, bounds: [], ...(restriction === undefined ? {} : { restriction }) }
     const meta = { ...damaged.meta, checksum: null }
     const segments = [{ ...damaged, meta }]
-    const answer = engine.run({ schema, segments, statement, rowsMax: 1 }, 'a')
+    const answer = engine.run({ source: rowsOfPool(schema, { segments }), statement, rowsMax: 1 }, 'a')
     return await answer.then(String, (error: unknown) => error)
   }
   expect(await refusalOf()).toMatchObject({ message: expect.stringContaining('ecret') })

@@ -12,6 +12,7 @@ import { openSandbox } from '../../src/query/duckdb/duckdb-instances.ts'
 import { Engine } from '../../src/query/duckdb/engine.ts'
 import type { EngineSettings } from '../../src/query/duckdb/engine-calls.ts'
 import { IS_LIVE, withRows } from '../../src/query/duckdb/live-rows.ts'
+import { rowsOfPool } from '../../src/query/plan/segment-task.ts'
 import { must } from '../../src/util/assert.ts'
 import { tryNative } from '../../src/util/native.ts'
 import { spillFolder } from '../../src/util/paths.ts'
@@ -207,7 +208,7 @@ test('where DuckDB cannot load the module, deleted rows are skipped by a table',
   const engine = await Engine.open({ ...settings, temporaryFolder })
   const segments = [withDeletionVectors(segment, every(10))]
   const statement = { sql: 'SELECT count(n) FROM rows', bounds: [] }
-  const { rows } = await engine.run({ schema, segments, statement, rowsMax: 1 })
+  const { rows } = await engine.run({ source: rowsOfPool(schema, { segments }), statement, rowsMax: 1 })
   expect(rows).toEqual([[String(ROWS * 0.9)]])
   await engine.close()
 })
@@ -230,7 +231,11 @@ describe('W-9 what a query holds ends with it', () => {
   test('after an answer, a refusal and an error only the cached set is left', async () => {
     await withEngine(async engine => {
       const run = (sql: string, rowsMax = 1) =>
-        engine.run({ schema, segments: [deleted()], statement: statement(sql), rowsMax })
+        engine.run({
+          source: rowsOfPool(schema, { segments: [deleted()] }),
+          statement: statement(sql),
+          rowsMax,
+        })
       const ends = [
         () =>
           expect(run('SELECT count(n) FROM rows')).resolves.toMatchObject({ rows: [[String(ROWS * 0.9)]] }),
@@ -249,8 +254,7 @@ describe('W-9 what a query holds ends with it', () => {
     const endless = 'SELECT count(*) FROM rows a, rows b, rows c WHERE a.n + b.n <> c.n'
     await withEngine(async engine => {
       const running = engine.run({
-        schema,
-        segments: [deleted()],
+        source: rowsOfPool(schema, { segments: [deleted()] }),
         statement: statement(endless),
         rowsMax: 1,
         id: 7,
@@ -264,7 +268,11 @@ describe('W-9 what a query holds ends with it', () => {
     })
     await withEngine(
       async engine => {
-        const task = { schema, segments: [deleted()], statement: statement(endless), rowsMax: 1 }
+        const task = {
+          source: rowsOfPool(schema, { segments: [deleted()] }),
+          statement: statement(endless),
+          rowsMax: 1,
+        }
         await expect(engine.run(task)).rejects.toMatchObject({ code: 'timeout' })
         expect(native.liveRowsHeld()).toEqual({ bytes, views: 0 })
       },
@@ -275,7 +283,11 @@ describe('W-9 what a query holds ends with it', () => {
   test('a file that is forgotten while a query reads it: the query ends right, and frees its rows', async () => {
     await withEngine(async engine => {
       const sql = 'SELECT count(*) FROM rows a JOIN rows b USING (n)'
-      const running = engine.run({ schema, segments: [deleted()], statement: statement(sql), rowsMax: 1 })
+      const running = engine.run({
+        source: rowsOfPool(schema, { segments: [deleted()] }),
+        statement: statement(sql),
+        rowsMax: 1,
+      })
       while (native.liveRowsHeld().views === 0) await new Promise(resolve => setImmediate(resolve))
       engine.forget([segment.file])
       expect(native.liveRowsHeld()).toEqual({ bytes, views: 1 })
@@ -288,8 +300,7 @@ describe('W-9 what a query holds ends with it', () => {
     await withEngine(
       async engine => {
         const task = {
-          schema,
-          segments: [deleted()],
+          source: rowsOfPool(schema, { segments: [deleted()] }),
           statement: statement('SELECT count(n) FROM rows'),
           rowsMax: 1,
         }

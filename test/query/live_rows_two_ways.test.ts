@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { QuerySegment } from '../../src/index/index-types.ts'
 import type { Statement } from '../../src/query/plan/plan.ts'
-import type { QueryEngine } from '../../src/query/plan/query-task.ts'
+import { rowsOfPool, type SegmentEngine } from '../../src/query/plan/segment-task.ts'
 import { casesOf, integersFrom, newSeed } from '../util/random.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
@@ -22,8 +22,8 @@ const schema = schemaOf(
 /** Row groups have 65,536 rows. */
 const ROWS_MAX = 150_000
 
-let native: QueryEngine
-let js: QueryEngine
+let native: SegmentEngine
+let js: SegmentEngine
 
 beforeAll(async () => {
   js = await pool.open({ kernel: 'js' })
@@ -94,8 +94,8 @@ const SELECTS = [
   'SELECT count(*) FROM rows WHERE late IS NULL',
 ]
 
-async function answer(engine: QueryEngine, segments: readonly QuerySegment[], statement: Statement) {
-  const task = { schema, segments, statement, rowsMax: 1_000_000 }
+async function answer(engine: SegmentEngine, segments: readonly QuerySegment[], statement: Statement) {
+  const task = { source: rowsOfPool(schema, { segments }), statement, rowsMax: 1_000_000 }
   const { rows, recordsProcessed } = await engine.run(task, 'a')
   return [recordsProcessed, rows.map(row => JSON.stringify(row)).sort()]
 }
@@ -130,12 +130,13 @@ describe('W-8 both ways give the same rows', () => {
         Array.from({ length: segment.meta.rows }, (_, row) => row).filter(row => row % modulus === 0),
       )
     const task = {
-      schema,
-      segments: [reduced(one, 3)],
-      others: [
-        { schema, segments: [reduced(two, 2), reduced(one, 5)] },
-        { schema, segments: [reduced(one, 7)] },
-      ],
+      source: {
+        pools: [
+          { schema, segments: [reduced(one, 3)] },
+          { schema, segments: [reduced(two, 2), reduced(one, 5)] },
+          { schema, segments: [reduced(one, 7)] },
+        ],
+      },
       statement: {
         sql: 'SELECT (SELECT count(*) FROM rows), (SELECT count(*) FROM rows_1), (SELECT count(*) FROM rows_2)',
         bounds: [],

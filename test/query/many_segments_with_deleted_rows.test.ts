@@ -2,7 +2,7 @@
  * W-9: the memory of a query does not grow by megabytes with each segment that has deleted rows.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { QueryEngine } from '../../src/query/plan/query-task.ts'
+import { rowsOfPool, type SegmentEngine } from '../../src/query/plan/segment-task.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
 const SEGMENTS = 120
@@ -12,7 +12,7 @@ const ROWS = 3_000
 const selectOf = (n: number) =>
   `SELECT to_timestamp(0)::TIMESTAMPTZ AS _service_received_at, '{}' AS _service_payload, ${n}::BIGINT AS n, 0::BIGINT AS _service_sequence FROM range(${ROWS}) t(i)`
 const pool = new TestPool()
-const engines: QueryEngine[] = []
+const engines: SegmentEngine[] = []
 
 beforeAll(async () => {
   for (const kernel of ['native', 'js'] as const)
@@ -32,7 +32,8 @@ test(`${SEGMENTS} segments with deleted rows are filtered and summed in 64 MiB, 
   const rows = SEGMENTS * (ROWS - 1)
   const answer = [[String(((SEGMENTS - 1) / 2) * rows), String(rows)]]
   for (const engine of engines) {
-    const ask = (by: string) => engine.run({ schema, segments, statement, rowsMax: 1 }, by)
+    const ask = (by: string) =>
+      engine.run({ source: rowsOfPool(schema, { segments }), statement, rowsMax: 1 }, by)
     const answers = await Promise.all([ask('a'), ask('b')])
     expect(answers.map(({ rows }) => rows)).toEqual([answer, answer])
   }

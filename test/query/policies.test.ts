@@ -5,11 +5,12 @@ import { checkFilterSql, checkFilters } from '../../src/query/check-texts.ts'
 import { replacePlaceholders } from '../../src/query/expression/placeholders.ts'
 import { columnOf, operation } from '../../src/query/expression/typed.ts'
 import { Refused } from '../../src/query/expression/values.ts'
+import { segmentPins } from '../../src/query/pin-segments.ts'
 import { counter } from '../../src/query/plan/counter.ts'
 import type { MetricFormula } from '../../src/query/plan/metric.ts'
 import { accessOf, type ParseTexts, planFor, type RowPolicy } from '../../src/query/plan/policy.ts'
-import type { QueryEngine } from '../../src/query/plan/query-task.ts'
 import type { Askable } from '../../src/query/plan/question.ts'
+import type { SegmentEngine } from '../../src/query/plan/segment-task.ts'
 import { columnRange, columnValues, uniqueValuesOf } from '../../src/query/plan/statistics.ts'
 import { planSelection } from '../../src/query/selection.ts'
 import { ExpressionPool, NOW_MS, SCHEMA } from './expression/pool.ts'
@@ -19,7 +20,7 @@ const atOnce = async <T>(work: () => T): Promise<T> => work()
 
 const COUNT = { kind: 'count' } as const
 const pool = new ExpressionPool()
-let engine: QueryEngine
+let engine: SegmentEngine
 let parse: ParseTexts
 beforeAll(async () => {
   engine = await pool.open()
@@ -479,7 +480,9 @@ function deps() {
   return {
     engine,
     onQuery: () => undefined,
-    makeVisible: async () => undefined,
-    snapshot: async () => ({ segments: pool.segments(), release: () => undefined }),
+    pin: segmentPins({
+      makeVisible: async () => undefined,
+      snapshot: async () => ({ segments: pool.segments(), release: () => undefined }),
+    }),
   }
 }

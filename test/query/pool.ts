@@ -13,8 +13,8 @@ import { type BadQuery, badQueryOf } from '../../src/query/expression/values.ts'
 import { type CounterQuery, counter } from '../../src/query/plan/counter.ts'
 import { planFor, type RowPolicy } from '../../src/query/plan/policy.ts'
 import { prune } from '../../src/query/plan/prune-segments.ts'
-import type { QueryEngine } from '../../src/query/plan/query-task.ts'
 import type { Askable } from '../../src/query/plan/question.ts'
+import { rowsOfPool, type SegmentEngine } from '../../src/query/plan/segment-task.ts'
 import { fileChecksum } from '../../src/util/crc32.ts'
 import { disk } from '../../src/util/disk.ts'
 import { quoteName, quoteText } from '../../src/util/sql.ts'
@@ -30,7 +30,7 @@ interface Asker {
   readonly policy?: RowPolicy | null
   readonly nowMs?: number
   /** Absent: that of the store that is tested. */
-  readonly engine?: QueryEngine
+  readonly engine?: SegmentEngine
 }
 
 let pools = 0
@@ -72,8 +72,8 @@ export class TestPool {
   readonly segmentFolder = join(this.root, 'segment')
   readonly temporaryFolder = join(this.root, 'tmp')
   #instance: DuckDBInstance | undefined
-  #local: QueryEngine | undefined
-  #engine: QueryEngine | undefined
+  #local: SegmentEngine | undefined
+  #engine: SegmentEngine | undefined
   #cluster: ClusterTables | undefined
   #next = 1
 
@@ -82,7 +82,7 @@ export class TestPool {
     mkdirSync(this.temporaryFolder)
   }
 
-  async open(options: Partial<EngineOptions> = {}): Promise<QueryEngine> {
+  async open(options: Partial<EngineOptions> = {}): Promise<SegmentEngine> {
     this.#local = await openQueryEngine({
       segmentFolder: this.segmentFolder,
       temporaryFolder: this.temporaryFolder,
@@ -97,12 +97,12 @@ export class TestPool {
   }
 
   /** The engine, opened at the first use. */
-  async engine(): Promise<QueryEngine> {
+  async engine(): Promise<SegmentEngine> {
     return this.#engine ?? this.open()
   }
 
   /** DuckDB, whichever store is tested. */
-  get local(): QueryEngine {
+  get local(): SegmentEngine {
     return this.#local!
   }
 
@@ -189,8 +189,7 @@ export class TestPool {
       )
       const statement = engine.dialect.write(planned)
       const task = {
-        schema,
-        segments: prune(schema, planned, segments),
+        source: rowsOfPool(schema, { segments: prune(schema, planned, segments) }),
         statement,
         rowsMax: question.rowsMax,
       }

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { PROPELLERS, type Propeller } from '../../src/catalog/documents/model.ts'
 import { dataBytesOf, memoryBytesOf, RESOURCES, threadsOf } from '../../src/query/duckdb/duckdb-limits.ts'
-import type { QueryTask } from '../../src/query/plan/query-task.ts'
+import { rowsOfPool, type SegmentTask } from '../../src/query/plan/segment-task.ts'
 import { FairQueue } from '../../src/util/fair-queue.ts'
 import { CHUNK_TEXT_BYTES_MAX, QUERIES_RUNNING_MAX, QUERY_MEMORY_BYTES } from '../../src/util/limits.ts'
 import { schemaOf, TestPool } from './pool.ts'
@@ -35,14 +35,13 @@ test.each([1, 2, 16])(
 )
 
 let pool: TestPool
-let task: (sql?: string) => QueryTask
+let task: (sql?: string) => SegmentTask
 
 beforeEach(async () => {
   pool = new TestPool()
   const segments = [await pool.segment(schema, [{ n: 1n }])]
   task = (sql = 'SELECT COUNT(*) FROM rows') => ({
-    schema,
-    segments,
+    source: rowsOfPool(schema, { segments }),
     statement: { sql, bounds: [] },
     rowsMax: 10,
   })

@@ -13,13 +13,13 @@ import { schemaMessage } from '../../src/query/arrow/arrow-schema.ts'
 import { openBatches } from '../../src/query/arrow/copied-batches.ts'
 import { EXPORT_BATCH_BYTES, EXPORT_BATCH_ROWS } from '../../src/query/arrow/record-batches.ts'
 import { queryColumns } from '../../src/query/expression/operand.ts'
-import type { QueryEngine } from '../../src/query/plan/query-task.ts'
+import { rowsOfPool, type SegmentEngine } from '../../src/query/plan/segment-task.ts'
 import { Damaged } from '../../src/util/errors.ts'
 import { below, randomFrom } from '../util/random.ts'
 import { type Cell, type Row, schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
 const pool = new TestPool()
-let engines: readonly QueryEngine[]
+let engines: readonly SegmentEngine[]
 let copies = 0
 
 beforeAll(async () => {
@@ -80,7 +80,7 @@ function cellOf(type: ColumnType, random: (below: number) => number): Cell {
  * rows.
  */
 async function copied(
-  engine: QueryEngine,
+  engine: SegmentEngine,
   schema: PoolSchema,
   segments: readonly QuerySegment[],
   where = '',
@@ -90,7 +90,10 @@ async function copied(
   const types = columns.map(({ type }) => type)
   const sql = `SELECT ${columns.map(({ name }) => `"${name}"`).join(', ')} FROM rows ${where}`
   const copyTo = { format: 'arrow', file, types, msMax: 60_000 } as const
-  const done = await engine.run({ schema, segments, statement: { sql, bounds: [] }, rowsMax: 1, copyTo }, 'a')
+  const done = await engine.run(
+    { source: rowsOfPool(schema, { segments }), statement: { sql, bounds: [] }, rowsMax: 1, copyTo },
+    'a',
+  )
   const rows = Number(done.rows[0]?.[0])
   const bytes = readFileSync(file)
   const source = await openBatches({ file, rows })
@@ -226,7 +229,7 @@ test('a changed copy is Damaged with the name of its file, and the next copy is 
   const segment = await pool.write(
     `SELECT now() AS _service_received_at, '{}' AS _service_payload, i::VARCHAR AS s, 0::BIGINT AS _service_sequence FROM range(50000) t(i)`,
   )
-  const [engine] = engines as [QueryEngine]
+  const [engine] = engines as [SegmentEngine]
   const { bytes, rows } = await copied(engine, schema, [segment])
   const file = join(pool.temporaryFolder, 'copy-bad')
   const cases: [string, Uint8Array, number][] = [
@@ -259,7 +262,7 @@ test('a copy whose file cannot be made is Unavailable, and no segment is blamed'
   const statement = { sql: 'SELECT s FROM rows', bounds: [] }
   const copyTo = { format: 'arrow', file, types: ['STRING'], msMax: 60_000 } as const
   for (const engine of engines) {
-    const task = { schema, segments: [segment], statement, rowsMax: 1, copyTo }
+    const task = { source: rowsOfPool(schema, { segments: [segment] }), statement, rowsMax: 1, copyTo }
     await expect(engine.run(task, 'x')).rejects.toMatchObject({ name: 'Unavailable', code: 'query_io' })
   }
   expect(readFileSync(file, 'utf8')).toBe('of somebody else')
@@ -268,12 +271,15 @@ test('a copy whose file cannot be made is Unavailable, and no segment is blamed'
 const MANY = 50_000
 
 /** Rows that hold their own number in every column. */
-async function wrongRows(engine: QueryEngine, schema: PoolSchema, segment: QuerySegment): Promise<number> {
+async function wrongRows(engine: SegmentEngine, schema: PoolSchema, segment: QuerySegment): Promise<number> {
   const file = join(pool.temporaryFolder, `copy-${++copies}`)
   const types: ColumnType[] = ['INT64', 'STRING', 'JSON']
   const statement = { sql: 'SELECT n, s, _service_payload FROM rows', bounds: [] }
   const copyTo = { format: 'arrow', file, types, msMax: 60_000 } as const
-  const done = await engine.run({ schema, segments: [segment], statement, rowsMax: 1, copyTo }, `${copies}`)
+  const done = await engine.run(
+    { source: rowsOfPool(schema, { segments: [segment] }), statement, rowsMax: 1, copyTo },
+    `${copies}`,
+  )
   const source = await openBatches({ file, rows: Number(done.rows[0]?.[0]) })
   const columns = queryColumns(schema).filter(({ name }) => ['n', 's', '_service_payload'].includes(name))
   const inOrder = ['n', 's', '_service_payload'].map(name => columns.find(one => one.name === name)!)

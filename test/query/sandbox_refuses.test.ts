@@ -2,6 +2,7 @@ import { copyFileSync, existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openSandbox } from '../../src/query/duckdb/duckdb-instances.ts'
+import { rowsOfPool } from '../../src/query/plan/segment-task.ts'
 import { must } from '../../src/util/assert.ts'
 import { nativeFile } from '../../src/util/native.ts'
 import { schemaOf, TestPool } from './pool.ts'
@@ -69,7 +70,10 @@ test('the settings close everything outside the folders', async () => {
 test('what queries spill to disk has a limit', async () => {
   const engine = await pool.engine()
   const sql = "SELECT current_setting('max_temp_directory_size') FROM (SELECT COUNT(*) FROM rows)"
-  const { rows } = await engine.run({ schema, segments: [], statement: { sql, bounds: [] }, rowsMax: 1 }, 'a')
+  const { rows } = await engine.run(
+    { source: rowsOfPool(schema, { segments: [] }), statement: { sql, bounds: [] }, rowsMax: 1 },
+    'a',
+  )
   expect(rows).toEqual([['8.0 GiB']])
 })
 
@@ -77,7 +81,10 @@ test('the engine runs one SELECT over rows and nothing else, in the allowed fold
   const engine = await pool.engine()
   const made = join(pool.segmentFolder, 'made.csv')
   const run = (sql: string) =>
-    engine.run({ schema, segments: [], statement: { sql, bounds: [] }, rowsMax: 10 }, 'a')
+    engine.run(
+      { source: rowsOfPool(schema, { segments: [] }), statement: { sql, bounds: [] }, rowsMax: 10 },
+      'a',
+    )
   const refused = [
     `COPY (SELECT 1) TO ${text(made)}`,
     `ATTACH ${text(`${made}.db`)}`,

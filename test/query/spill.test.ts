@@ -3,7 +3,7 @@ import { statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Propeller } from '../../src/catalog/documents/model.ts'
-import type { QueryTask } from '../../src/query/plan/query-task.ts'
+import { rowsOfPool, type SegmentTask } from '../../src/query/plan/segment-task.ts'
 import { SPOOL_FREE_BYTES_MIN } from '../../src/util/limits.ts'
 import { mountSmall, NO_SMALL_DISK } from '../util/small-disk.ts'
 import { schemaOf, TestPool } from './pool.ts'
@@ -18,13 +18,17 @@ const MiB = 1024 ** 2
 const SORT = `SELECT n, s FROM rows ORDER BY s LIMIT 3 OFFSET ${ROWS - 100_000}`
 
 let pool: TestPool
-let task: (sql: string) => QueryTask
+let task: (sql: string) => SegmentTask
 
 async function write(texts: string): Promise<void> {
   const segment =
     await pool.write(`SELECT make_timestamp(0) AS _service_received_at, '{}' AS _service_payload,
     i AS n, ${texts} AS s, 0::BIGINT AS _service_sequence FROM range(${ROWS}) t(i)`)
-  task = sql => ({ schema, segments: [segment], statement: { sql, bounds: [] }, rowsMax: 10 })
+  task = sql => ({
+    source: rowsOfPool(schema, { segments: [segment] }),
+    statement: { sql, bounds: [] },
+    rowsMax: 10,
+  })
 }
 
 beforeEach(() => {

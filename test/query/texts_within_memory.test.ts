@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { QuerySegment } from '../../src/index/index-types.ts'
 import type { EngineCalls, EngineSettings } from '../../src/query/duckdb/engine-calls.ts'
-import type { QueryTask } from '../../src/query/plan/query-task.ts'
+import type { SegmentTask } from '../../src/query/plan/segment-task.ts'
 import type { Callee } from '../../src/util/callee.ts'
 import { startProcess } from '../../src/util/process-kit.ts'
 import { schemaOf, TestPool } from './pool.ts'
@@ -20,16 +20,14 @@ const COLUMNS =
 let pool: TestPool
 let long: QuerySegment
 let many: QuerySegment
-let task: (sql: string) => QueryTask
+let task: (sql: string) => SegmentTask
 
 beforeEach(async () => {
   pool = new TestPool()
   long = await pool.write(`SELECT repeat('x', 1000000) AS s, ${COLUMNS}`)
   many = await pool.write(`SELECT i::VARCHAR AS s, ${COLUMNS} FROM range(5000) t(i)`)
   task = sql => ({
-    schema,
-    segments: [long],
-    others: [{ schema, segments: [many] }],
+    source: { pools: [long, many].map(segment => ({ schema, segments: [segment] })) },
     statement: { sql, bounds: [] },
     rowsMax: 10_000,
   })
@@ -81,12 +79,8 @@ test('a query beyond the limit of the system answers an error, and the next one 
   })
   const run = async (sql: string) => {
     const sent = (segment: QuerySegment) => ({ ...segment, deletionVectors: [], deleted: 0 })
-    const { others: _, ...own } = task(sql)
-    return await process.call('run', {
-      ...own,
-      segments: [sent(long)],
-      others: [{ schema, segments: [sent(many)] }],
-    })
+    const pools = [long, many].map(segment => ({ schema, segments: [sent(segment)] }))
+    return await process.call('run', { ...task(sql), source: { pools } })
   }
   try {
     await process.call('open', undefined)

@@ -14,7 +14,7 @@ import { Unavailable } from '../../util/errors.ts'
 import { warn } from '../../util/say.ts'
 import type { QueryColumn } from '../expression/operand.ts'
 import type { Table } from '../plan/answer-table.ts'
-import type { RowRange } from '../plan/query-task.ts'
+import type { PoolSegments, RowRange, SegmentRows } from '../plan/segment-task.ts'
 
 /**
  * Rows of segments that are copied together; a larger segment is copied in ranges. The smallest
@@ -31,10 +31,7 @@ export interface CopiedFile {
 }
 
 /** Some segments, or a range of the rows of one. */
-export interface SegmentGroup {
-  readonly segments: readonly QuerySegment[]
-  readonly rowRange?: RowRange
-}
+export type SegmentGroup = Pick<PoolSegments, 'segments'> & Pick<SegmentRows, 'rowRange'>
 
 /** Writes live rows of a group to a new file, until `ended`. Leaves no file when it rejects. */
 export type CopySegments = (group: SegmentGroup, ended: AbortSignal) => Promise<CopiedFile>

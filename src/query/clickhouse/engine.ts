@@ -11,7 +11,7 @@
 import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import type { Propeller } from '../../catalog/documents/model.ts'
-import { assert, must } from '../../util/assert.ts'
+import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { CLIENT_GONE, Unavailable } from '../../util/errors.ts'
 import {
@@ -25,17 +25,17 @@ import { warn } from '../../util/say.ts'
 import { Shares } from '../../util/shares.ts'
 import { LARGEST_PROPELLER, memoryBytesOf, RESOURCES } from '../duckdb/duckdb-limits.ts'
 import { type Bound, Refused } from '../expression/values.ts'
-import type { Asker, PoolRows, QueryDone, QueryEngine, QueryTask } from '../plan/query-task.ts'
+import type { Asker, QueryDone, QueryEngine, QueryTask } from '../plan/query-task.ts'
 import { QUEUE_FULL, QueryTurns, type TurnTaker, waitingBytes } from '../plan/query-turns.ts'
 import { type ClickHouseAnswer, ClickHouseError, type ClickHouseHttp, unavailable } from './http.ts'
 import { answerReader } from './row-binary.ts'
-import { type PoolTable, withRows } from './rows.ts'
+import { type PoolTable, type TableRows, withRows } from './rows.ts'
 import { clickhouse } from './write-statement.ts'
 import { parameterText } from './write-values.ts'
 
 export interface ClickHouseEngineOptions {
   /** Where a query runs, when everything acknowledged before is there. */
-  readonly placeOf: (pools: readonly PoolRows[], gone: AbortSignal | undefined) => Promise<QueryPlace>
+  readonly placeOf: (pools: TableRows['pools'], gone: AbortSignal | undefined) => Promise<QueryPlace>
   /** DuckDB's parser reads users' SQL for every store. */
   readonly parser: Pick<QueryEngine, 'parse' | 'parseStatement'>
   /** Absent: all queries have the resources of the largest. */
@@ -59,7 +59,8 @@ interface Written {
   readonly values: Readonly<Record<string, string>>
 }
 
-export type StreamTask = Pick<QueryTask, 'schema' | 'segments' | 'others' | 'statement' | 'versions'>
+type TableTask = QueryTask<TableRows>
+type StreamTask = Pick<TableTask, 'source' | 'statement' | 'isOfJob'>
 
 interface Turn extends TurnTaker {
   readonly start: () => void
@@ -67,7 +68,7 @@ interface Turn extends TurnTaker {
   readonly interrupted: AbortController
 }
 
-export class ClickHouseEngine implements QueryEngine {
+export class ClickHouseEngine implements QueryEngine<TableTask> {
   readonly dialect = clickhouse
   readonly parse: QueryEngine['parse']
   readonly parseStatement: QueryEngine['parseStatement']
@@ -95,10 +96,7 @@ export class ClickHouseEngine implements QueryEngine {
     this.parseStatement = (text, fairKey) => options.parser.parseStatement(text, fairKey)
   }
 
-  async run(task: QueryTask, fairKey: string, verify = () => {}, gone?: AbortSignal): Promise<QueryDone> {
-    const { copyTo, rowRange, sequenceAfter } = task
-    const isOfSegments = [copyTo, rowRange, sequenceAfter].some(each => each !== undefined)
-    assert(!isOfSegments, 'a task is about segments, which a cluster does not have')
+  async run(task: TableTask, fairKey: string, verify = () => {}, gone?: AbortSignal): Promise<QueryDone> {
     for (let isSlow = false; ; isSlow = true) {
       const turn = await this.#turn(task, fairKey, gone, isSlow)
       const interrupted = turn.interrupted.signal
@@ -162,10 +160,6 @@ export class ClickHouseEngine implements QueryEngine {
     }
   }
 
-  forget(): void {
-    // ClickHouse's tables are its own.
-  }
-
   stats(): { readonly running: number; readonly waiting: number } {
     return { running: this.#turns.running, waiting: this.#turns.waiting }
   }
@@ -187,7 +181,7 @@ export class ClickHouseEngine implements QueryEngine {
 
   #turn(task: StreamTask, fairKey: string, gone: AbortSignal | undefined, isSlow = false): Promise<Turn> {
     throwIfEnded(gone, this.#stop.signal)
-    const bytes = waitingBytes(task)
+    const bytes = waitingBytes(task.statement)
     if (!this.#shares.tryTake(fairKey, bytes)) throw QUEUE_FULL()
     let cancel = () => {}
     return new Promise<Turn>((resolve, reject) => {
@@ -215,7 +209,7 @@ export class ClickHouseEngine implements QueryEngine {
   // ── one query ─────────────────────────────────────────────────────────────────────────────────
 
   async #run(
-    task: QueryTask,
+    task: TableTask,
     fairKey: string,
     gone: AbortSignal | undefined,
     interrupted: AbortSignal,
@@ -252,12 +246,12 @@ export class ClickHouseEngine implements QueryEngine {
   }
 
   /** The statement over the tables of its pools. */
-  async #written({ statement, ...task }: StreamTask, format: string, signal: AbortSignal): Promise<Written> {
-    const pools = [task, ...(task.others ?? [])]
+  async #written({ statement, source }: StreamTask, format: string, signal: AbortSignal): Promise<Written> {
+    const { pools, versions } = source
     const { http, tables } = await this.#options.placeOf(pools, signal)
-    const read = pools.map((rows, index) => {
-      const versions = index === 0 ? task.versions : undefined
-      return { rows, table: must(tables[index], 'the table of a pool'), versions }
+    const read = pools.map(({ schema }, index) => {
+      const table = must(tables[index], 'the table of a pool')
+      return { schema, table, versions: index === 0 ? versions : undefined }
     })
     const sql = `${withRows(read, statement)} FORMAT ${format}`
     return { http, sql, values: parametersOf(statement.bounds) }

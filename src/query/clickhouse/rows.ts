@@ -6,18 +6,18 @@
  * let it pass: no condition, index or column of a reader crosses a LIMIT (docs/decisions/0059).
  * With several shards all of this is done on each of them.
  */
+import type { PoolSchema } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
 import { quoteClickHouseName } from '../../util/sql.ts'
 import { queryColumns } from '../expression/operand.ts'
 import { internal, outputName } from '../expression/select.ts'
 import type { Restriction, Statement } from '../plan/plan.ts'
-import type { PoolRows, Versions } from '../plan/query-task.ts'
 
 /** Rises with each row of a cluster: the later of two rows of a key has the higher one. */
 export const VERSION = '_version'
 /** Bits of a version that count the rows of one write to Keeper. A job's version has them all. */
 export const ROW_BITS = 16n
-/** The same as INT64, of the rows of a task with versions. */
+/** The same as INT64, where rows of some versions are read. */
 export const READ_VERSION = '_service_version'
 /**
  * The alias of a pool's rows, and that of an inner SELECT. ClickHouse looks for a column named
@@ -44,11 +44,19 @@ export interface PoolTable {
  */
 const ROWS = /`(?:[^`\\]|\\.)*`?|'(?:[^'\\]|\\.)*'?|\brows(?:_(\d{1,2}))?\b/gs
 
-export interface ReadPool {
-  readonly rows: PoolRows
-  readonly table: PoolTable
-  /** Absent for all rows. */
+/** Versions from `from` to before `to`, or those of a list. */
+export type Versions = { readonly from: bigint; readonly to?: bigint } | { readonly of: readonly bigint[] }
+
+/** The rows of a query's pools. */
+export interface TableRows {
+  readonly pools: readonly { readonly schema: PoolSchema }[]
+  /** Those of the first pool that are read; absent for all rows. */
   readonly versions?: Versions | undefined
+}
+
+export interface ReadPool extends Pick<TableRows, 'versions'> {
+  readonly schema: PoolSchema
+  readonly table: PoolTable
 }
 
 /**
@@ -80,7 +88,7 @@ export function renamed(statement: Statement, names: readonly string[]): Stateme
 }
 
 function visibleRows(
-  { rows: { schema }, table, versions }: ReadPool,
+  { schema, table, versions }: ReadPool,
   { columns = null, where = '' }: Partial<Restriction> = {},
 ): string {
   const names = columns ?? queryColumns(schema).map(({ name }) => name)

@@ -1,11 +1,11 @@
 /** The messages between the main thread and the query process. */
-import type { PoolSchema } from '../../format/schema.ts'
 import type { DeletionVector, QuerySegment } from '../../index/index-types.ts'
 import type { KernelChoice } from '../../util/native.ts'
 import type { QueryProcessName } from '../../util/paths.ts'
 import type { Expression, SqlStatement } from '../expression/ast.ts'
 import type { BadQuery } from '../expression/values.ts'
-import type { QueryDone, QueryTask } from '../plan/query-task.ts'
+import type { QueryDone } from '../plan/query-task.ts'
+import type { SegmentTask } from '../plan/segment-task.ts'
 
 /** The settings that the query process starts with. Every user of the machine can read them. */
 export interface EngineSettings {
@@ -35,11 +35,6 @@ export interface SentSegment extends Omit<QuerySegment, 'deletionVectors'> {
   readonly deletionVectors?: readonly DeletionVector[]
 }
 
-export interface SentTask extends Omit<QueryTask, 'segments' | 'others'> {
-  readonly segments: readonly SentSegment[]
-  readonly others?: readonly { readonly schema: PoolSchema; readonly segments: readonly SentSegment[] }[]
-}
-
 /** `missing`: nothing has run, because the process lacks the vectors of these segments. */
 export type RunAnswer = QueryDone | { readonly missing: readonly number[] }
 
@@ -47,7 +42,7 @@ export type RunAnswer = QueryDone | { readonly missing: readonly number[] }
 export interface EngineCalls {
   /** The first call. Resolves when the engine is open. */
   open(): void
-  run(task: SentTask): RunAnswer
+  run(task: SegmentTask<SentSegment>): RunAnswer
   /** Interrupts the query of this id, if it runs. */
   cancel(id: number): void
   parse(text: string): Expression | BadQuery

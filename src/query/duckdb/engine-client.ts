@@ -30,13 +30,13 @@ import type { QueryProcessName } from '../../util/paths.ts'
 import { warn } from '../../util/say.ts'
 import { Shares } from '../../util/shares.ts'
 import type { Expression, SqlStatement } from '../expression/ast.ts'
-import type { QueryDone, QueryEngine, QueryTask } from '../plan/query-task.ts'
+import type { QueryDone } from '../plan/query-task.ts'
 import { isLongCopy, QUEUE_FULL, waitingBytes } from '../plan/query-turns.ts'
+import type { SegmentEngine, SegmentTask } from '../plan/segment-task.ts'
 import { RESOURCES } from './duckdb-limits.ts'
 import type { EngineSettings } from './engine-calls.ts'
 import { codeOf, EngineLane, type EngineQuery, type RunEnd, throwIfGone } from './engine-lane.ts'
 import { type EngineCallee, LOST } from './engine-process.ts'
-import { countLiveRows } from './live-rows.ts'
 import { textParser } from './parse-texts.ts'
 import { Penalties } from './penalties.ts'
 import { segmentsOf } from './sent-segments.ts'
@@ -77,16 +77,15 @@ export interface EngineOptions
 }
 
 /** Starts the process. Resolves when it can run queries. Both folders must exist. */
-export async function openQueryEngine(options: EngineOptions): Promise<QueryEngine> {
+export async function openQueryEngine(options: EngineOptions): Promise<SegmentEngine> {
   const engine = new EngineClient(options)
   await engine.open()
   return engine
 }
 
 /** An engine whose process is started by the first query, or by `warm`. */
-export class EngineClient implements QueryEngine {
+export class EngineClient implements SegmentEngine {
   readonly dialect = duckdb
-  readonly countLiveRows = countLiveRows
   readonly #options: EngineOptions
   readonly #queryMsMax: number
   readonly #main: EngineLane
@@ -162,13 +161,15 @@ export class EngineClient implements QueryEngine {
     this.#main.warm()
   }
 
-  async run(task: QueryTask, fairKey: string, verify = () => {}, gone?: AbortSignal): Promise<QueryDone> {
+  async run(task: SegmentTask, fairKey: string, verify = () => {}, gone?: AbortSignal): Promise<QueryDone> {
     throwIfGone(gone)
-    const bytes = waitingBytes(task)
+    const segments = segmentsOf(task.source)
+    const bytes = waitingBytes(task.statement, segments.length)
     if (!this.#shares.tryTake(fairKey, bytes)) throw QUEUE_FULL()
     let leave = () => {}
     try {
-      const checked = this.#ensureWhole(task, fairKey, gone)
+      const msMax = task.copyTo?.msMax ?? this.#msMaxOf(fairKey)
+      const checked = this.#options.ensureWhole(segments, { fairKey, msMax, gone })
       if (checked !== undefined) {
         await checked
         throwIfGone(gone)
@@ -199,12 +200,7 @@ export class EngineClient implements QueryEngine {
     return () => gone.removeEventListener('abort', cancel)
   }
 
-  /** Checks files before the query takes a slot. Returns undefined where all are checked. */
-  #ensureWhole(task: QueryTask, fairKey: string, gone: AbortSignal | undefined): Promise<void> | undefined {
-    const msMax = task.copyTo?.msMax ?? this.#msMaxOf(fairKey)
-    return this.#options.ensureWhole(segmentsOf(task), { fairKey, msMax, gone })
-  }
-
+  /** Drops the deleted rows of these files, which no manifest and no snapshot names any more. */
   forget(files: readonly string[]): void {
     for (const lane of [this.#main, this.#penalty]) lane.forget(files)
   }
@@ -255,7 +251,7 @@ export class EngineClient implements QueryEngine {
   }
 
   /** The task of a query in the main lane. */
-  #limited({ task, fairKey }: EngineQuery): QueryTask & { readonly msMax: number } {
+  #limited({ task, fairKey }: EngineQuery): SegmentTask & { readonly msMax: number } {
     const propeller = this.#propellerOf(fairKey)
     const limited = { ...task, msMax: task.copyTo?.msMax ?? this.#msMaxOf(fairKey) }
     return propeller === undefined ? limited : { ...limited, propeller }

@@ -9,18 +9,19 @@
  * The lane says how a query has ended, and the client decides whether and where it runs again.
  */
 import { rm } from 'node:fs/promises'
-import { must } from '../../util/assert.ts'
+import { type Moves, moved, must } from '../../util/assert.ts'
 import { CLIENT_GONE, Unavailable } from '../../util/errors.ts'
 import type { QueryProcessName } from '../../util/paths.ts'
-import type { QueryDone, QueryTask } from '../plan/query-task.ts'
+import type { QueryDone } from '../plan/query-task.ts'
 import { QueryTurns, type TurnOptions, type TurnTaker } from '../plan/query-turns.ts'
-import type { EngineSettings, RunAnswer, SentTask } from './engine-calls.ts'
+import type { SegmentTask } from '../plan/segment-task.ts'
+import type { EngineSettings, RunAnswer } from './engine-calls.ts'
 import { type EngineCallee, EngineProcess } from './engine-process.ts'
 import { MISSING_TRIES_MAX, segmentsOf, toSend, withSegments } from './sent-segments.ts'
 
 export interface EngineQuery extends TurnTaker {
   /** It has an id of its own, by which it can be cancelled. */
-  readonly task: QueryTask & { readonly id: number }
+  readonly task: SegmentTask & { readonly id: number }
   readonly verify: () => void
   readonly gone: AbortSignal | undefined
   readonly resolve: (done: QueryDone) => void
@@ -53,17 +54,21 @@ interface LaneOptions extends TurnSettings {
   readonly endMsMax: number
   /** The process ends when it had no query for this long. Absent: it stays. */
   readonly idleMs?: number
-  readonly limited: (query: EngineQuery) => QueryTask & { readonly msMax: number }
+  readonly limited: (query: EngineQuery) => SegmentTask & { readonly msMax: number }
   readonly onEnd: (query: EngineQuery, end: RunEnd, lane: QueryProcessName) => void
   readonly onCrash: () => void
 }
 
+/** `slow`: interrupted in the short slot. `late`: its time has ended, or its client has gone. */
+type RunState = 'runs' | 'slow' | 'late'
+
+const RUN: Moves<RunState> = { runs: ['slow', 'late'], slow: ['late'], late: ['late'] }
+
 interface Run {
   readonly process: EngineCallee
-  /** Set when the query was interrupted: it ends its process if the query does not end. */
+  state: RunState
+  /** Ends the process if the query does not end. Set with the first interrupt. */
   end: NodeJS.Timeout | undefined
-  /** The short slot has interrupted it, and its client has not gone. */
-  isTooSlow: boolean
 }
 
 export class EngineLane {
@@ -135,8 +140,7 @@ export class EngineLane {
     const run = this.#runs.get(query)
     if (run === undefined) return this.#turns.giveUp(query, why())
     run.process.tell('cancel', query.task.id)
-    run.isTooSlow = false
-    this.#mustEnd(query, run)
+    this.#mustEnd(query, run, 'late')
     return true
   }
 
@@ -145,8 +149,7 @@ export class EngineLane {
     const run = this.#runs.get(query)
     if (run === undefined) return
     run.process.tell('cancel', query.task.id)
-    run.isTooSlow ||= run.end === undefined
-    this.#mustEnd(query, run)
+    if (run.state === 'runs') this.#mustEnd(query, run, 'slow')
   }
 
   /** Takes queries out of the queue, those first that run again. */
@@ -175,22 +178,24 @@ export class EngineLane {
 
   async #run(query: EngineQuery): Promise<RunEnd> {
     const process = must(this.#process.use(), 'the process of a lane')
-    const run: Run = { process, end: undefined, isTooSlow: false }
+    const run: Run = { process, state: 'runs', end: undefined }
     const task = this.#options.limited(query)
     this.#runs.set(query, run)
-    const limit = setTimeout(() => this.#mustEnd(query, run), task.msMax)
+    const limit = setTimeout(() => {
+      if (run.state === 'runs') this.#mustEnd(query, run, 'late')
+    }, task.msMax)
     try {
       query.verify()
       if (query.wasBesideCulprit || query.crashedIn !== undefined || query.isSlow) await removeCopy(task)
       return { done: await runIn(run.process, task, query.gone) }
     } catch (error) {
-      const { isTooSlow } = run
+      const isTooSlow = run.state === 'slow'
       if (!(error instanceof Unavailable && error.code === 'query_process'))
         return { error: error as Error, isTooSlow: isTooSlow && codeOf(error) === CLIENT_GONE().code }
       const culprit = this.#culprits.get(run.process)
       if (culprit === undefined) return { error, lost: 'crash' }
       // Another one that was interrupted and still ran is no better than the culprit.
-      const isOwn = culprit === query || (run.end !== undefined && !isTooSlow)
+      const isOwn = culprit === query || run.state === 'late'
       return { error, lost: isOwn ? 'own' : 'other', isTooSlow }
     } finally {
       clearTimeout(limit)
@@ -200,8 +205,9 @@ export class EngineLane {
   }
 
   /** The query was interrupted. If it does not end, its process is replaced. */
-  #mustEnd(query: EngineQuery, run: Run): void {
+  #mustEnd(query: EngineQuery, run: Run, state: RunState): void {
     const { endMsMax } = this.#options
+    run.state = moved(RUN, run.state, state)
     run.end ??= setTimeout(() => {
       if (this.#process.open !== run.process) return
       this.#culprits.set(run.process, query)
@@ -225,21 +231,21 @@ export class EngineLane {
 }
 
 /** Removes what an ended process wrote: a copy goes to a new file. */
-async function removeCopy({ copyTo }: QueryTask): Promise<void> {
+async function removeCopy({ copyTo }: SegmentTask): Promise<void> {
   if (copyTo !== undefined) await rm(copyTo.file, { force: true })
 }
 
 /** Runs a task in the process, and sends the deletion vectors that the process lacks. */
 async function runIn(
   process: EngineCallee,
-  task: QueryTask,
+  task: SegmentTask,
   gone: AbortSignal | undefined,
 ): Promise<QueryDone> {
   let missing: ReadonlySet<number> | 'all' = new Set()
   for (let tries = 1; ; tries++) {
     throwIfGone(gone)
-    const sent: SentTask = withSegments(task, toSend(segmentsOf(task), missing))
-    const done: RunAnswer = await process.call('run', sent)
+    const segments = toSend(segmentsOf(task.source), missing)
+    const done: RunAnswer = await process.call('run', withSegments(task, segments))
     if (!('missing' in done)) return done
     missing = tries < MISSING_TRIES_MAX ? new Set(done.missing) : 'all'
   }

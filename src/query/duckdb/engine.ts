@@ -22,14 +22,8 @@ import { tryNative } from '../../util/native.ts'
 import { quoteText } from '../../util/sql.ts'
 import { rawColumn, textBytes, wholeTexts } from '../arrow/duckdb-vectors.ts'
 import { copyBatches } from '../arrow/record-batches.ts'
-import type {
-  CopyTarget,
-  ParquetTarget,
-  PoolRows,
-  QueryDone,
-  QueryTask,
-  RowRange,
-} from '../plan/query-task.ts'
+import type { QueryDone } from '../plan/query-task.ts'
+import type { CopyTarget, ParquetTarget, PoolSegments, RowRange, SegmentTask } from '../plan/segment-task.ts'
 import { ChunkWork } from './chunk-work.ts'
 import { DeletedRowSets, makeDeletedTable, type NativeLiveRows } from './deleted-rows.ts'
 import { DuckdbInstances, spillFolderOf } from './duckdb-instances.ts'
@@ -113,8 +107,7 @@ export class Engine {
    * Rejects with Unavailable (`timeout`, `stopping`, `client_gone`, `query_memory`,
    * `query_disk`, `too_much_work`, `too_many_rows`, `answer_too_large`) or SegmentDamaged.
    */
-  async run(task: QueryTask): Promise<QueryDone> {
-    assert(task.versions === undefined, 'rows of segments have no versions of a cluster')
+  async run(task: SegmentTask): Promise<QueryDone> {
     const began = monotonicMs()
     const propeller = task.propeller ?? LARGEST_PROPELLER
     const running = await this.#begin(task.id, propeller)
@@ -127,11 +120,11 @@ export class Engine {
       writes: () => this.#writes(propeller, task.copyTo),
       end: () => interrupt(running, 'query_disk'),
     })
-    const pools = [task, ...(task.others ?? [])].map(withoutEmpty)
+    const pools = task.source.pools.map(withoutEmpty)
     const segments = pools.flatMap(pool => pool.segments)
     try {
       const { columns, rows } = await this.#answer(running, task, pools)
-      return { columns, rows, ...cost(segments, task.rowRange), durationMs: monotonicMs() - began }
+      return { columns, rows, ...cost(segments, task.source.rowRange), durationMs: monotonicMs() - began }
     } catch (error) {
       const typed = stoppedError(running) ?? (await this.#typedError(running, error, segments))
       throw isLimited(task.statement) ? withoutDetails(typed) : typed
@@ -198,21 +191,26 @@ export class Engine {
     return stoppedError(running) ?? found
   }
 
-  async #answer(running: Running, task: QueryTask, pools: readonly PoolRows[]) {
-    const { statement } = task
+  async #answer(running: Running, task: SegmentTask, pools: readonly PoolSegments[]) {
+    const { statement, source } = task
+    const { rowRange, sequenceAfter } = source
     const restrictions = [statement.restriction, ...(statement.otherRestrictions ?? [])]
     const read: PoolSources[] = []
     const hasPositions = statement.hasPositions === true
     for (const [index, pool] of pools.entries()) {
       const sources = await this.#sourcesOf(running, pool, index)
-      const own = index === 0 ? { rowRange: task.rowRange, sequenceAfter: task.sequenceAfter } : {}
+      const own = index === 0 ? { rowRange, sequenceAfter } : {}
       read.push({ ...sources, restriction: restrictions[index], ...own, hasPositions })
     }
     return await this.#execute(running, task, withRows(read, statement), read)
   }
 
   /** The segments of one pool. Their deleted rows are in a view or in a table from here on. */
-  async #sourcesOf(running: Running, { schema, segments }: PoolRows, index: number): Promise<PoolSources> {
+  async #sourcesOf(
+    running: Running,
+    { schema, segments }: PoolSegments,
+    index: number,
+  ): Promise<PoolSources> {
     const whole: SegmentSource[] = []
     const reduced: SegmentSource[] = []
     const withDeleted: QuerySegment[] = []
@@ -248,7 +246,7 @@ export class Engine {
     return columns
   }
 
-  async #execute(running: Running, task: QueryTask, select: string, read: readonly PoolSources[]) {
+  async #execute(running: Running, task: SegmentTask, select: string, read: readonly PoolSources[]) {
     throwIfStopped(running)
     const { work = [] } = task.statement
     await this.#chunkWork.check(running.connection, work, read, () => throwIfStopped(running))
@@ -343,7 +341,7 @@ function printColumn(chunk: DuckDBDataChunk, column: number): readonly (string |
 }
 
 /** Segments without rows have no file. */
-function withoutEmpty({ schema, segments }: PoolRows): PoolRows {
+function withoutEmpty({ schema, segments }: PoolSegments): PoolSegments {
   return { schema, segments: segments.filter(({ meta }) => meta.rows > 0) }
 }
 

@@ -19,7 +19,7 @@ import { assert } from '../../util/assert.ts'
 import { quoteName, quoteText } from '../../util/sql.ts'
 import { type QueryColumn, queryColumns } from '../expression/operand.ts'
 import type { Restriction, Statement } from '../plan/plan.ts'
-import type { RowRange } from '../plan/query-task.ts'
+import type { RowRange } from '../plan/segment-task.ts'
 
 export interface SegmentSource {
   readonly file: string

@@ -10,37 +10,28 @@
  *   W-9  The process keeps vectors in a cache with a limit (deleted-rows-cache.ts). A query whose
  *        vectors do not fit gets all of them: MISSING_TRIES_MAX.
  */
-import type { PoolSchema } from '../../format/schema.ts'
 import type { DeletionVector, QuerySegment } from '../../index/index-types.ts'
+import type { SegmentRows } from '../plan/segment-task.ts'
 import type { DeletedRowsCache } from './deleted-rows-cache.ts'
 import type { SentSegment } from './engine-calls.ts'
 import { countDeletedRows } from './live-rows.ts'
 
-/** The pools of a task, with their segments in one form or another. */
-interface PoolsOf<Segment> {
-  readonly segments: readonly Segment[]
-  readonly others?: readonly { readonly schema: PoolSchema; readonly segments: readonly Segment[] }[]
-}
-
-/** The segments of all pools of a task, in order. */
-export function segmentsOf<Segment>({ segments, others = [] }: PoolsOf<Segment>): readonly Segment[] {
-  return [...segments, ...others.flatMap(pool => pool.segments)]
+/** The segments of all pools, in order. */
+export function segmentsOf<Segment>({ pools }: SegmentRows<Segment>): readonly Segment[] {
+  return pools.flatMap(({ segments }) => segments)
 }
 
 /** The task with these segments, which come in the order of `segmentsOf`. */
-export function withSegments<Task extends PoolsOf<unknown>, Segment>(
+export function withSegments<Task extends { readonly source: SegmentRows<unknown> }, Segment>(
   task: Task,
   all: readonly Segment[],
-): Omit<Task, 'segments' | 'others'> & PoolsOf<Segment> {
-  const { segments, others, ...rest } = task
-  let from = segments.length
-  const pools = others?.map(pool => {
-    const own = all.slice(from, from + pool.segments.length)
-    from += own.length
-    return { schema: pool.schema, segments: own }
+): Omit<Task, 'source'> & { readonly source: SegmentRows<Segment> } {
+  let from = 0
+  const pools = task.source.pools.map(({ schema, segments }) => {
+    from += segments.length
+    return { schema, segments: all.slice(from - segments.length, from) }
   })
-  const own = all.slice(0, segments.length)
-  return pools === undefined ? { ...rest, segments: own } : { ...rest, segments: own, others: pools }
+  return { ...task, source: { ...task.source, pools } }
 }
 
 /** Answers after which a query's segments are sent with all their vectors. */

@@ -23,13 +23,12 @@ import { monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { FairQueue } from '../../util/fair-queue.ts'
 import { QUERY_SHORT_MS, QUERY_WAITING_BYTES_MIN } from '../../util/limits.ts'
+import type { Statement } from './plan.ts'
 import type { QueryTask } from './query-task.ts'
-
-type Work = Pick<QueryTask, 'segments' | 'others' | 'statement' | 'copyTo' | 'isOfJob'>
 
 /** A query that waits or runs. */
 export interface TurnTaker {
-  readonly task: Work
+  readonly task: Pick<QueryTask, 'isOfJob'> & { readonly copyTo?: { readonly msMax?: number } }
   readonly fairKey: string
   readonly reject: (error: Error) => void
   /** When it began to wait, and the timer that ends that. Undefined if it does not wait. */
@@ -242,11 +241,9 @@ function queueKey(query: TurnTaker): string {
 const LONG = '\nlong'
 
 /** Bytes of memory of a query that waits, with what its caller keeps for the answer. */
-export function waitingBytes({ segments, others = [], statement }: Work): number {
-  let bytes = QUERY_WAITING_BYTES_MIN + 2 * statement.sql.length
-  for (const each of [segments, ...others.map(pool => pool.segments)])
-    bytes += each.length * WAITING_SEGMENT_BYTES
-  for (const { value } of statement.bounds) if (typeof value === 'string') bytes += 2 * value.length
+export function waitingBytes({ sql, bounds }: Statement, segments = 0): number {
+  let bytes = QUERY_WAITING_BYTES_MIN + 2 * sql.length + segments * WAITING_SEGMENT_BYTES
+  for (const { value } of bounds) if (typeof value === 'string') bytes += 2 * value.length
   return bytes
 }
 

@@ -30,7 +30,7 @@ import { copyRows } from '../../query/copy-rows.ts'
 import { countLiveRows } from '../../query/duckdb/live-rows.ts'
 import { duckdb } from '../../query/duckdb/write-statement.ts'
 import { queryColumns } from '../../query/expression/operand.ts'
-import type { QueryEngine } from '../../query/plan/query-task.ts'
+import type { SegmentEngine } from '../../query/plan/segment-task.ts'
 import { writeSelection } from '../../query/selection.ts'
 import { assert, must } from '../../util/assert.ts'
 import { monotonicMs, wallMs } from '../../util/clock.ts'
@@ -55,7 +55,7 @@ export interface MovedPool {
 
 interface MoveDeps {
   readonly root: MoveRoot
-  readonly engine: QueryEngine
+  readonly engine: SegmentEngine
   /** data/tmp, absolute. */
   readonly temporaryFolder: string
   readonly quorum: number

@@ -26,7 +26,7 @@ import { groupSegments } from '../../query/arrow/export-stream.ts'
 import { ClickHouseError } from '../../query/clickhouse/http.ts'
 import { sweepCopies } from '../../query/copy-rows.ts'
 import { queryColumns } from '../../query/expression/operand.ts'
-import type { QueryEngine } from '../../query/plan/query-task.ts'
+import { rowsOfPool, type SegmentEngine } from '../../query/plan/segment-task.ts'
 import { must } from '../../util/assert.ts'
 import { CannotRun, Unavailable } from '../../util/errors.ts'
 import { crashPoint } from '../../util/fault-injection.ts'
@@ -167,7 +167,7 @@ async function checkNoTables(pools: readonly Pool[], { shards }: Topology): Prom
 async function movePools(
   { offline, root, topology, tables, quorum }: Move,
   pools: readonly Pool[],
-  engine: QueryEngine,
+  engine: SegmentEngine,
   goesOn: boolean,
   progress: Progress,
 ): Promise<void> {
@@ -206,7 +206,7 @@ function liveRows({ index }: Offline, pools: readonly Pool[]): number {
 async function compare(
   { offline, topology }: Move,
   pools: readonly Pool[],
-  engine: QueryEngine,
+  engine: SegmentEngine,
   progress: Progress,
 ): Promise<number | undefined> {
   let [rows, isEqual] = [0, true]
@@ -272,7 +272,7 @@ type Integer = (column: string) => string
 export async function sumOfSegments(
   schema: PoolSchema,
   segments: readonly QuerySegment[],
-  engine: QueryEngine,
+  engine: SegmentEngine,
   onRows: (rows: number) => void = () => {},
 ): Promise<RowSum> {
   const text = queryColumns(schema)
@@ -289,7 +289,7 @@ export async function sumOfSegments(
   }
   const sums: RowSum[] = []
   for (const group of groupSegments(segments)) {
-    const { rows } = await engine.run({ schema, ...group, statement, rowsMax: 1 }, 'move')
+    const { rows } = await engine.run({ source: rowsOfPool(schema, group), statement, rowsMax: 1 }, 'move')
     const sum = readSum(rows[0] ?? [])
     sums.push(sum)
     onRows(sum.rows)

@@ -7,7 +7,7 @@ import type { QuerySegment } from '../../../src/index/index-types.ts'
 import { parseTexts } from '../../../src/query/ask.ts'
 import { printValue } from '../../../src/query/duckdb/duckdb-values.ts'
 import { isBadQuery } from '../../../src/query/expression/values.ts'
-import type { QueryEngine } from '../../../src/query/plan/query-task.ts'
+import { rowsOfPool, type SegmentEngine } from '../../../src/query/plan/segment-task.ts'
 import { planRowChanges, type RowChanges } from '../../../src/query/plan-row-changes.ts'
 import { valuesSql } from '../../../src/store/compaction/merge-changes.ts'
 import { quoteText } from '../../../src/util/sql.ts'
@@ -24,11 +24,11 @@ export class RowChangesFinder {
   readonly #pool: TestPool
   readonly #schema: PoolSchema
   readonly #segment: QuerySegment
-  readonly #engine: QueryEngine
+  readonly #engine: SegmentEngine
   #reader: DuckDBConnection | undefined
   #files = 0
 
-  constructor(pool: TestPool, schema: PoolSchema, segment: QuerySegment, engine: QueryEngine) {
+  constructor(pool: TestPool, schema: PoolSchema, segment: QuerySegment, engine: SegmentEngine) {
     this.#pool = pool
     this.#schema = schema
     this.#segment = segment
@@ -58,7 +58,7 @@ export class RowChangesFinder {
     } as const
     const segments = [this.#segment]
     await this.#engine.run(
-      { schema: this.#schema, segments, statement: planned.statement, rowsMax: 1, copyTo },
+      { source: rowsOfPool(this.#schema, { segments }), statement: planned.statement, rowsMax: 1, copyTo },
       'APP',
     )
     try {

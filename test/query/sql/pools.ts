@@ -3,8 +3,9 @@ import type { PoolSchema } from '../../../src/format/schema.ts'
 import type { QuerySegment } from '../../../src/index/index-types.ts'
 import { type Answered, ask, planQuestion } from '../../../src/query/ask.ts'
 import type { BadQuery } from '../../../src/query/expression/values.ts'
+import { segmentPins } from '../../../src/query/pin-segments.ts'
 import type { RowPolicy } from '../../../src/query/plan/policy.ts'
-import type { QueryEngine } from '../../../src/query/plan/query-task.ts'
+import type { SegmentEngine } from '../../../src/query/plan/segment-task.ts'
 import type { SqlDialect } from '../../../src/query/sql/check-statement.ts'
 import { readClickHouseNames, type SqlAnswer, sql } from '../../../src/query/sql/sql-question.ts'
 import { type Row, schemaOf, TestPool, withDeletionVectors } from '../pool.ts'
@@ -79,7 +80,7 @@ export interface SqlAsker {
 export class SqlPools {
   readonly pool = new TestPool()
   readonly #segments = new Map<number, readonly QuerySegment[]>()
-  #engine: QueryEngine | undefined
+  #engine: SegmentEngine | undefined
 
   async open(): Promise<void> {
     for (const [name, schema] of Object.entries(POOLS)) {
@@ -96,7 +97,7 @@ export class SqlPools {
   }
 
   /** Runs statements in another engine over the same files. */
-  useEngine(engine: QueryEngine): void {
+  useEngine(engine: SegmentEngine): void {
     this.#engine = engine
   }
 
@@ -115,7 +116,7 @@ export class SqlPools {
     this.replaceSegments('orders', [segment])
   }
 
-  get engine(): QueryEngine {
+  get engine(): SegmentEngine {
     return this.#engine!
   }
 
@@ -132,8 +133,10 @@ export class SqlPools {
     const { question, pools, reader } = read
     const deps = {
       engine: this.engine,
-      makeVisible: async () => {},
-      snapshot: async (pool: number) => ({ segments: this.#segments.get(pool)!, release: () => {} }),
+      pin: segmentPins({
+        makeVisible: async () => {},
+        snapshot: async pool => ({ segments: this.#segments.get(pool)!, release: () => {} }),
+      }),
       onQuery: () => {},
     }
     const kind = { ...sql, rowsMax: asker.rowsMax ?? sql.rowsMax }
