@@ -187,7 +187,7 @@ export class ClickHouseEngine implements QueryEngine<TableTask> {
     return new Promise<Turn>((resolve, reject) => {
       const start = () => resolve(turn)
       const interrupted = new AbortController()
-      const turn: Turn = { task, fairKey, isSlow, wait: undefined, interrupted, start, reject }
+      const turn: Turn = { task, fairKey, isSlow, state: 'out', wait: undefined, interrupted, start, reject }
       cancel = () => this.#turns.giveUp(turn, CLIENT_GONE())
       gone?.addEventListener('abort', cancel)
       this.#turns.add(turn)

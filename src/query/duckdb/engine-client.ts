@@ -121,7 +121,8 @@ export class EngineClient implements SegmentEngine {
       // Queries that do not end hold slots until their process is replaced. Others wait longer.
       waitMsMax: this.#queryMsMax + 2 * endMsMax,
       endMsMax,
-      onEnd: (query: EngineQuery, end: RunEnd, lane: QueryProcessName) => this.#ended(query, end, lane),
+      onEnd: (query: EngineQuery, end: RunEnd, lane: QueryProcessName) =>
+        'done' in end ? query.resolve(end.done) : this.#failed(query, end, lane),
       onWaited: (fairKey: string, ms: number) => options.onWaited?.(fairKey, ms),
       onCrash: () => options.onCrash?.(),
     }
@@ -176,7 +177,13 @@ export class EngineClient implements SegmentEngine {
       }
       const own = { ...task, id: ++this.#queries }
       return await new Promise<QueryDone>((resolve, reject) => {
-        const state = { wait: undefined, isSlow: false, wasBesideCulprit: false, crashedIn: undefined }
+        const state = {
+          state: 'out' as const,
+          wait: undefined,
+          isSlow: false,
+          wasBesideCulprit: false,
+          crashedIn: undefined,
+        }
         const query: EngineQuery = { task: own, fairKey, verify, gone, resolve, reject, ...state }
         this.#laneOf(query).add(query)
         leave = this.#listen(query)
@@ -206,13 +213,13 @@ export class EngineClient implements SegmentEngine {
   }
 
   stats(): { readonly running: number; readonly waiting: number } {
-    const [main, penalty] = [this.#main, this.#penalty]
+    const [main, penalty] = [this.#main.turns, this.#penalty.turns]
     return { running: main.running + penalty.running, waiting: main.waiting + penalty.waiting }
   }
 
   waiting(): readonly (readonly [string, number])[] {
-    const all = this.#main.waitingOf()
-    for (const [fairKey, queries] of this.#penalty.waitingOf())
+    const all = this.#main.turns.waitingOf()
+    for (const [fairKey, queries] of this.#penalty.turns.waitingOf())
       all.set(fairKey, (all.get(fairKey) ?? 0) + queries)
     return [...all]
   }
@@ -261,12 +268,7 @@ export class EngineClient implements SegmentEngine {
     return task.isOfJob !== true && this.#penalties.has(fairKey) ? this.#penalty : this.#main
   }
 
-  /** Answers a query that ran, or lets it run again. */
-  #ended(query: EngineQuery, end: RunEnd, lane: QueryProcessName): void {
-    if ('done' in end) query.resolve(end.done)
-    else this.#failed(query, end, lane)
-  }
-
+  /** Answers a query that did not run to its end, or lets it run again. */
   #failed(query: EngineQuery, end: Extract<RunEnd, { readonly error: Error }>, lane: QueryProcessName): void {
     if (end.lost === 'own') this.#penalise(query, 'a query did not end after its interrupt')
     if (query.gone?.aborted === true) query.reject(CLIENT_GONE())
@@ -330,7 +332,7 @@ export class EngineClient implements SegmentEngine {
     if (!this.#isOfApplication(query)) return
     if (this.#penalties.add(fairKey))
       warn(`the queries of application ${fairKey} run one by one in the penalty process for a time: ${why}`)
-    for (const waiting of this.#main.takeWaiting(other => other.fairKey === fairKey))
+    for (const waiting of this.#main.turns.takeWaiting(other => other.fairKey === fairKey))
       this.#laneOf(waiting).add(waiting)
   }
 

@@ -74,7 +74,7 @@ interface Run {
 export class EngineLane {
   readonly #options: LaneOptions
   readonly #process: EngineProcess
-  readonly #turns: QueryTurns<EngineQuery>
+  readonly turns: QueryTurns<EngineQuery>
   readonly #runs = new Map<EngineQuery, Run>()
   /** Processes that were ended because of these queries. */
   readonly #culprits = new WeakMap<EngineCallee, EngineQuery>()
@@ -88,27 +88,15 @@ export class EngineLane {
       settings,
       crashAt,
       onOpen: () => this.#startWaiting(),
-      onCannotOpen: error => this.#turns.rejectWaiting(error),
+      onCannotOpen: error => this.turns.rejectWaiting(error),
       onCrash,
     })
-    this.#turns = new QueryTurns({
+    this.turns = new QueryTurns({
       ...options,
       isOpen: () => this.#process.open !== undefined,
       start: query => void this.#start(query),
       interrupt: query => this.#interrupt(query),
     })
-  }
-
-  get running(): number {
-    return this.#turns.running
-  }
-
-  get waiting(): number {
-    return this.#turns.waiting
-  }
-
-  waitingOf(): Map<string, number> {
-    return this.#turns.waitingOf()
   }
 
   warm(): void {
@@ -126,19 +114,19 @@ export class EngineLane {
   /** Starts the query, or lets it wait for its turn. Rejects it with Unavailable. */
   add(query: EngineQuery): void {
     this.#wake()
-    this.#turns.add(query)
+    this.turns.add(query)
   }
 
   /** The same before all queries that wait: it has had its turn. */
   addAgain(query: EngineQuery): void {
     this.#wake()
-    this.#turns.addAgain(query)
+    this.turns.addAgain(query)
   }
 
   /** Ends a query whose client has gone. Returns false where it is not in this lane. */
   cancel(query: EngineQuery, why: () => Unavailable): boolean {
     const run = this.#runs.get(query)
-    if (run === undefined) return this.#turns.giveUp(query, why())
+    if (run === undefined) return this.turns.giveUp(query, why())
     run.process.tell('cancel', query.task.id)
     this.#mustEnd(query, run, 'late')
     return true
@@ -152,14 +140,9 @@ export class EngineLane {
     if (run.state === 'runs') this.#mustEnd(query, run, 'slow')
   }
 
-  /** Takes queries out of the queue, those first that run again. */
-  takeWaiting(isTaken: (query: EngineQuery) => boolean): EngineQuery[] {
-    return this.#turns.takeWaiting(isTaken)
-  }
-
   async stop(why: Unavailable): Promise<void> {
     clearTimeout(this.#idle)
-    this.#turns.stop(why)
+    this.turns.stop(why)
     await this.#process.stop(why, this.#options.endMsMax)
   }
 
@@ -171,7 +154,7 @@ export class EngineLane {
   /** Runs a query, then those that wait for its slot. */
   async #start(query: EngineQuery): Promise<void> {
     const end = await this.#run(query)
-    this.#turns.end(query)
+    this.turns.end(query)
     this.#options.onEnd(query, end, this.#options.name)
     this.#startWaiting()
   }
@@ -217,14 +200,14 @@ export class EngineLane {
   }
 
   #startWaiting(): void {
-    this.#turns.startWaiting()
+    this.turns.startWaiting()
     this.#restLater()
   }
 
   #restLater(): void {
     const { idleMs, endMsMax } = this.#options
     clearTimeout(this.#idle)
-    if (idleMs === undefined || this.running + this.waiting > 0) return
+    if (idleMs === undefined || this.turns.running + this.turns.waiting > 0) return
     this.#idle = setTimeout(() => this.#process.rest(endMsMax), idleMs)
     this.#idle.unref()
   }

@@ -18,7 +18,7 @@
  *   W-9  The engine lets no query in whose application has used up its share of
  *        QUERIES_WAITING_BYTES_MAX (waitingBytes).
  */
-import { must } from '../../util/assert.ts'
+import { type Moves, moved } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { FairQueue } from '../../util/fair-queue.ts'
@@ -26,11 +26,18 @@ import { QUERY_SHORT_MS, QUERY_WAITING_BYTES_MIN } from '../../util/limits.ts'
 import type { Statement } from './plan.ts'
 import type { QueryTask } from './query-task.ts'
 
+/** `out`: it neither waits nor runs. Lanes share the word: a query is in one of them. */
+type State = 'out' | 'waits' | 'runs'
+
+const LIFE: Moves<State> = { out: ['waits', 'runs'], waits: ['runs', 'out'], runs: ['out'] }
+
 /** A query that waits or runs. */
 export interface TurnTaker {
   readonly task: Pick<QueryTask, 'isOfJob'> & { readonly copyTo?: { readonly msMax?: number } }
   readonly fairKey: string
   readonly reject: (error: Error) => void
+  /** Its begin is `out`. */
+  state: State
   /** When it began to wait, and the timer that ends that. Undefined if it does not wait. */
   wait: { readonly sinceMs: number; readonly timer: NodeJS.Timeout | undefined } | undefined
   /** It was interrupted in the short slot, and is to begin again. */
@@ -112,7 +119,8 @@ export class QueryTurns<Query extends TurnTaker> {
 
   /** The query no longer runs. */
   end(query: Query): void {
-    clearInterval(must(this.#running.get(query), 'a query that runs').timer)
+    move(query, 'out')
+    clearInterval(this.#running.get(query)?.timer)
     this.#running.delete(query)
   }
 
@@ -138,6 +146,7 @@ export class QueryTurns<Query extends TurnTaker> {
     const at = this.#again.indexOf(query)
     if (at >= 0) this.#again.splice(at, 1)
     else if (!this.#waiting.remove(queueKey(query), query)) return false
+    move(query, 'out')
     this.#endWait(query, why)
     return true
   }
@@ -149,7 +158,10 @@ export class QueryTurns<Query extends TurnTaker> {
     const mayGo = (_key: string, query: Query) => isTaken(query)
     for (let next = this.#waiting.tryShift(mayGo); next !== undefined; next = this.#waiting.tryShift(mayGo))
       taken.push(next)
-    for (const { wait } of taken) clearTimeout(wait?.timer)
+    for (const query of taken) {
+      move(query, 'out')
+      clearTimeout(query.wait?.timer)
+    }
     return taken
   }
 
@@ -192,6 +204,7 @@ export class QueryTurns<Query extends TurnTaker> {
     const timer = setInterval(() => this.#grow(query, run), this.#options.shortMs ?? QUERY_SHORT_MS)
     const run: Run = { timer, isOld: false, isInShortSlot: !this.#hasSlot() }
     this.#running.set(query, run)
+    move(query, 'runs')
     this.#endWait(query)
     this.#options.start(query)
   }
@@ -208,6 +221,7 @@ export class QueryTurns<Query extends TurnTaker> {
 
   /** Work of a job waits as long as it must: long copies of others may take minutes. */
   #beginWait(query: Query): void {
+    move(query, 'waits')
     const giveUp = () => this.giveUp(query, WAITED_TOO_LONG())
     const timer = query.task.isOfJob === true ? undefined : setTimeout(giveUp, this.#options.waitMsMax)
     query.wait = { sinceMs: query.wait?.sinceMs ?? monotonicMs(), timer }
@@ -223,6 +237,10 @@ export class QueryTurns<Query extends TurnTaker> {
     }
     if (why !== undefined) query.reject(why)
   }
+}
+
+function move(query: TurnTaker, next: State): void {
+  query.state = moved(LIFE, query.state, next)
 }
 
 export const QUEUE_FULL = () => new Unavailable('queue_full', 'too many queries are waiting')
