@@ -104,8 +104,11 @@ const SHARED = [
   'util/',
 ]
 
-/** It needs memory of WebAssembly that other files of a worker may have used up. */
-const ALONE = ['parse/sender/zstd_bodies']
+/**
+ * One needs memory of WebAssembly that others of a process may have used up. One makes globals of a
+ * browser, with which lmdb does not load.
+ */
+const ALONE = ['parse/sender/zstd_bodies', 'clients/ui-kit/hooks']
 
 const files = names => names.map(name => `dist/test/${name}${name.endsWith('/') ? '**/*' : ''}.test.js`)
 const ALL = ['dist/test/**/*.test.js']
@@ -129,8 +132,11 @@ const CLUSTER = ['cluster/']
 /** Those of CLUSTER that do not run in the long mode: it has what guards acknowledged events. */
 const NOT_LONG = ['cluster/!(faults|lost_replica)']
 
+/** What `npm test` leaves to runs of their own. */
+const OTHER_RUNS = [...MORE, ...BROWSER, ...CLUSTER]
+
 /** Modes whose results stand beside those of `npm test`. */
-const OWN_RESULTS = ['more', 'browser', 'cluster', 'cluster-modern', 'cluster-store']
+const OWN_RESULTS = ['reach', 'more', 'browser', 'cluster', 'cluster-modern', 'cluster-store']
 
 /** The files of a run. One that the command line names runs, whichever list it is in. */
 function filesOf(mode) {
@@ -141,11 +147,14 @@ function filesOf(mode) {
   if (mode === 'cluster' || mode === 'cluster-modern') return { include: files(CLUSTER), exclude: [] }
   if (mode === 'cluster-store')
     return { include: files(suitesOn(process.env['WEIR_TEST_STORE'])), exclude: [] }
+  if (mode === 'reach')
+    return { include: JSON.parse(process.env.WEIR_TEST_FILES), exclude: files([...LONG, ...OTHER_RUNS]) }
   if (mode === 'more') return { include: files([...MORE, ...MORE_CASES]), exclude: files(LONG) }
-  return { include: ALL, exclude: files([...LONG, ...MORE, ...BROWSER, ...CLUSTER]) }
+  return { include: ALL, exclude: files([...LONG, ...OTHER_RUNS]) }
 }
 
-// Tests run as compiled: the same files that ship, worker threads and native module included.
+// Tests run as compiled, worker threads and native module included; servers that they start are
+// bundled, as they ship.
 export default defineConfig(({ mode }) => {
   const { include, exclude } = filesOf(mode)
   const isShared = include === ALL

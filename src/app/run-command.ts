@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 /** `weir`: reads the command line, runs one command, exits with its code. */
 
 import { CLEAN, checkStore, exitCodeOf, readCommandLine, readLogSettings } from '../database/command.ts'

@@ -4,11 +4,12 @@
  */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { dist, done, fail, isDone, removeStamp, run, tellStep } from './kit.mjs'
+import { CONSOLE_TYPES, dist, done, fail, isDone, removeStamp, run, tellStep } from './kit.mjs'
 
 const INPUTS = {
   folders: ['src/console', 'package-lock.json'],
   endings: ['.ts', '.tsx', '.mjs', '.css', '.html', '.svg'],
+  except: CONSOLE_TYPES,
 }
 
 export function isConsoleBuilt() {

@@ -22,6 +22,8 @@ import { fileURLToPath } from 'node:url'
 /** The folder of package.json. */
 export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
 export const dist = join(root, 'dist')
+/** Types that `npm run check` makes. No step of set-up reads them. */
+export const CONSOLE_TYPES = 'src/console/client/schema.ts'
 
 /**
  * The longest wait for another set-up. npm without a network gives up after two minutes, and a slow
@@ -122,19 +124,24 @@ export async function takeLock() {
 }
 
 /**
- * @typedef {{ folders: string[], endings: string[], more?: string }} Inputs folders or files of the
- *   root,
- *   the endings of files that count, and other values that count
+ * @typedef {object} Inputs
+ * @property {string[]} folders of the root, or files of it
+ * @property {string[]} endings of the files that count
+ * @property {string} [except] a file that does not
+ * @property {string} [more] other values that count
  */
 
 /** The files of inputs, in a fixed order. @param {Inputs} inputs */
-function filesOf({ folders, endings }) {
+function filesOf({ folders, endings, except }) {
   return folders.flatMap(folder => {
     const path = join(root, folder)
     if (!existsSync(path)) return []
     if (statSync(path).isFile()) return [folder]
     const names = readdirSync(path, { recursive: true }).map(String).sort()
-    return names.filter(name => endings.some(ending => name.endsWith(ending))).map(name => join(folder, name))
+    return names
+      .filter(name => endings.some(ending => name.endsWith(ending)))
+      .map(name => join(folder, name))
+      .filter(file => file !== except)
   })
 }
 

@@ -5,7 +5,7 @@
  */
 import { existsSync, readdirSync, rmSync } from 'node:fs'
 import { basename, join } from 'node:path'
-import { dist, done, fail, isDone, removeStamp, root, run, tellStep } from './kit.mjs'
+import { CONSOLE_TYPES, dist, done, fail, isDone, removeStamp, root, run, tellStep } from './kit.mjs'
 
 const SERVER = ['src', 'workers']
 const OTHERS = ['test', 'bench', 'examples']
@@ -15,7 +15,11 @@ const OTHERS = ['test', 'bench', 'examples']
  * @param {string[]} folders
  */
 function inputsOf(folders) {
-  return { folders: [...folders, 'tsconfig.json', 'package-lock.json'], endings: ['.ts', '.mjs', '.graphql'] }
+  return {
+    folders: [...folders, 'tsconfig.json', 'package-lock.json'],
+    endings: ['.ts', '.mjs', '.graphql'],
+    except: CONSOLE_TYPES,
+  }
 }
 
 /** What each kind compiles. */
@@ -26,7 +30,7 @@ const KINDS = {
 
 /** @param {'server' | 'all'} kind */
 export function isCompiled(kind) {
-  return existsSync(join(dist, 'bundle')) && isDone(`typescript-${kind}`, KINDS[kind].inputs)
+  return existsSync(join(dist, 'bundle/run-command.js')) && isDone(`typescript-${kind}`, KINDS[kind].inputs)
 }
 
 /** @param {'server' | 'all'} kind */

@@ -50,7 +50,6 @@ const VALUES: Readonly<Record<string, (text: string) => unknown>> = {
   '': () => true,
   NAME: constantOf,
   'a,b': namesIn,
-  n: Number,
 }
 
 /** The request as the flags say it, still to be read. */

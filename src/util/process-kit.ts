@@ -44,7 +44,7 @@ interface ProcessOptions {
    * memory and whole stacks. Beyond it an allocation fails in the process. Absent for no limit.
    */
   readonly dataBytesMax?: number
-  /** Default: workers/<name>.js. */
+  /** Default: the file of its name. */
   readonly file?: URL
 }
 

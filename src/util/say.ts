@@ -5,7 +5,7 @@
 import { cannotLoad } from './load-package.ts'
 import { NO_IDS, type RequestIds } from './request-id.ts'
 
-/** Writes a line. The stream emits the error of a write: see app/main.ts and util/lines.ts. */
+/** Writes a line. The stream emits the error of a write to app/run-command.ts and util/lines.ts. */
 function write(stream: NodeJS.WriteStream, line: string): void {
   stream.write(`${line}\n`)
 }

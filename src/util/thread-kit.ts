@@ -36,7 +36,7 @@ interface ThreadOptions {
   readonly nice?: number
   /** Hidden option of tests; see util/fault-injection.ts. */
   readonly crashAt?: string
-  /** Default: workers/<name>.js. */
+  /** Default: the file of its name. */
   readonly file?: URL
 }
 

@@ -65,6 +65,15 @@ test.each([
   else expect(badRequest).toMatch(problem)
 })
 
+test('a list in lists without end is refused, and not repeated', () => {
+  const deep = JSON.parse(`${'['.repeat(8000)}${']'.repeat(8000)}`) as unknown
+  expect(read({ action: 'add', many: deep })).toEqual({ badRequest: '"many" must be a list of A, B.' })
+})
+
+test('null is one of the names where a member may be null', () => {
+  expect(orNull(oneOf(['S', 'L'], 'size'))['enum']).toEqual(['S', 'L', null])
+})
+
 test('what is wrong beside the schema is said last', () => {
   const problem = (given: unknown) => readRequest(DROP, given, ({ id }) => (id === '' ? 'no id' : undefined))
   expect(problem({ action: 'drop', id: '' })).toEqual({ badRequest: 'no id' })

@@ -115,10 +115,12 @@ export class Clone {
       this.write(join(folder, 'rolldown/package.json'), '{"type":"module","exports":"./rolldown.js"}')
       this.write(
         join(folder, 'rolldown/rolldown.js'),
-        `import { appendFileSync, mkdirSync } from 'node:fs'
+        `import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs'
          const write = async ({ dir }) => {
            appendFileSync(process.env.CALLS, 'bundle\\n')
            mkdirSync(dir)
+           writeFileSync(dir + '/run-command.js', '')
+           return { output: [{ fileName: 'run-command.js' }] }
          }
          export const rolldown = async () => ({ write, close: async () => {} })`,
       )

@@ -65,7 +65,8 @@ export function list<T>(items: Schema<T>, more: Json = {}): Schema<readonly T[]>
 }
 
 export function orNull<T>(one: Schema<T>): Schema<T | null> {
-  return { ...one, type: [one['type'], 'null'] }
+  const known = one['enum'] as readonly unknown[] | undefined
+  return { ...one, type: [one['type'], 'null'], ...(known === undefined ? {} : { enum: [...known, null] }) }
 }
 
 /** Requests that the member `action` tells from each other. */
@@ -118,15 +119,17 @@ function problemIn(schema: Json, values: Json): string | undefined {
   const stray = Object.keys(values).find(name => !Object.hasOwn(properties, name))
   if (stray !== undefined)
     return `There is no ${JSON.stringify(stray)}; there are ${Object.keys(properties).join(', ')}.`
-  const required = schema['required'] as readonly string[] | undefined
   for (const [name, property] of Object.entries(properties)) {
     const value = values[name]
-    if (fits(property, value) || (value === undefined && required?.includes(name) !== true)) continue
+    if (fits(property, value) || (value === undefined && !requiredOf(schema).includes(name))) continue
     const { enum: known = [], [NOUN]: noun } = (property['items'] ?? property) as Enumeration
     const unknown = [value].flat().find(one => !known.includes(one as string))
-    const isNamed = noun !== undefined && Array.isArray(value) === (property['type'] === 'array')
+    const isNamed =
+      typeof unknown === 'string' &&
+      noun !== undefined &&
+      Array.isArray(value) === (property['type'] === 'array')
     return isNamed
-      ? `There is no ${noun} ${JSON.stringify(unknown)}; there are ${known.join(', ')}.`
+      ? `There is no ${noun} ${JSON.stringify(unknown)}; there are ${namesIn(known)}.`
       : `"${name}" must be ${wordsOf(property)}.`
   }
   return undefined
@@ -142,11 +145,11 @@ function wordsOf(schema: Json, isEach = false): string {
   const { type, enum: known, const: only, items, [TARGET]: target } = schema as Json & { [TARGET]?: Json }
   if (target !== undefined) return wordsOf(target, isEach)
   if (only !== undefined) return String(only)
-  if (known !== undefined) return (known as readonly string[]).join(', ')
+  if (known !== undefined) return namesIn(known as readonly unknown[])
   if (type === 'array') return `a list of ${wordsOf(items as Json, true)}`
   if (type === 'boolean') return 'true or false'
   if ([type].flat().includes('integer')) return 'a whole number'
-  if (type === 'object') return `objects with ${(schema['required'] as readonly string[]).join(', ')}`
+  if (type === 'object') return `objects with ${requiredOf(schema).join(', ')}`
   return isEach ? 'texts' : 'a text'
 }
 
@@ -161,14 +164,21 @@ function fits(schema: Json, value: unknown): boolean {
   if ([type].flat().includes('integer'))
     return Number.isSafeInteger(value) && (value as number) >= ((schema['minimum'] as number) ?? value)
   if (type !== 'object') return [type].flat().includes(typeof value)
-  const required = schema['required'] as readonly string[]
   return (
     isObject(value) &&
-    required.every(name => Object.hasOwn(value, name)) &&
+    requiredOf(schema).every(name => Object.hasOwn(value, name)) &&
     Object.entries(propertiesOf(schema)).every(
       ([name, property]) => !Object.hasOwn(value, name) || fits(property, value[name]),
     )
   )
+}
+
+function namesIn(known: readonly unknown[]): string {
+  return known.filter(one => one !== null).join(', ')
+}
+
+function requiredOf(schema: Json): readonly string[] {
+  return (schema['required'] as readonly string[] | undefined) ?? []
 }
 
 function propertiesOf(schema: Json): Readonly<Record<string, Json>> {

@@ -131,9 +131,10 @@ export async function* readParts(
 ): AsyncGenerator<Uint8Array> {
   const file: FileHandle = disk.open(path, isForeign === true ? READ_PLAIN : 'r')
   try {
-    const part = new Uint8Array(partBytes)
+    // One byte more than the file has: it may grow meanwhile.
+    const part = new Uint8Array(Math.min(partBytes, disk.size(path) + 1))
     for (let position = 0, filled = 0; ; filled = 0) {
-      while (filled < partBytes) {
+      while (filled < part.byteLength) {
         const read = disk.read(file, part.subarray(filled, filled + BACKUP_CHUNK_BYTES), position)
         if (read === 0) break
         filled += read
@@ -142,7 +143,7 @@ export async function* readParts(
         await throttle.take(read)
       }
       if (filled > 0) yield part.subarray(0, filled)
-      if (filled < partBytes) return
+      if (filled < part.byteLength) return
     }
   } finally {
     disk.close(file)
