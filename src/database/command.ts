@@ -123,16 +123,12 @@ function checkPositionals(command: Command, given: readonly string[]): void {
   throw new CannotRun(`weir ${command.name} takes ${taken}; "${extra}" is one too many`)
 }
 
-/**
- * Checks that the action of the command, its first argument, takes the flags. An action that it has
- * not is the command's to refuse.
- */
+/** Checks that the action of the command, its first argument, takes the flags. */
 function checkActions(
   { name, flags }: Command,
   [action = '']: readonly string[],
   given: CommandInput['flags'],
 ) {
-  if (!flags.some(({ actions }) => actions?.includes(action))) return
   const unused = flags.find(({ flag, actions }) => given.has(flag) && actions?.includes(action) === false)
   if (unused !== undefined) throw new CannotRun(`weir ${name} ${action} takes no --${unused.flag}`)
 }

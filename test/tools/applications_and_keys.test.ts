@@ -199,7 +199,6 @@ describe('on a running server', () => {
       [['applications', 'create', 'x', '--scopes', ',', ...at], /--scopes names no scope/],
       [['applications', 'rotate', 'x', '--scopes', 'admin', ...at], /rotate takes no --scopes/],
       [['applications', 'list', '--propeller', 'P1_SMALL', ...at], /list takes no --propeller/],
-      [['applications', 'rotated', '--scopes', 'admin', ...at], /takes list, .*, not "rotated"/],
       [['applications', 'delete', 'x', '--description', 'd', ...at], /delete takes no --description/],
       [['keys', 'delete', ...at], /weir keys takes rotate/],
       [['applications', 'list', '--data-dir', server.dataDir], /another process uses the data folder/],
