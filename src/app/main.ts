@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * `weir`. Runs the bundle that set-up makes of the compiled files (setup/bundle.mjs): a start reads
- * some files in place of 370. Without a bundle it runs the compiled files.
+ * `weir`. Runs the bundle that set-up makes of the compiled files (setup/bundle.mjs): the main
+ * thread of a start reads 90 files in place of 328. Without a bundle it runs the compiled files.
  */
 import { existsSync } from 'node:fs'
 

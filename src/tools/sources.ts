@@ -220,6 +220,17 @@ function keyText({ timestamp, uniqueId, orderBy }: NamedPreset): string {
   )
 }
 
+/** What a column is. */
+const COLUMN_CELLS: Parameters<typeof tableLines<ShownColumn>>[1] = [
+  ['column', each => each.name],
+  ['type', each => each.type],
+  ['property', each => each.jsonProperty],
+  ['nullable', each => (each.nullable ? 'yes' : 'no')],
+  ['coerce', each => (each.coerce ? 'yes' : 'no')],
+]
+
+type ShownColumn = Pick<Proposal['columns'][number], 'name' | 'type' | 'jsonProperty' | 'nullable' | 'coerce'>
+
 function presetLines(preset: NamedPreset): string[] {
   const { name, title, signature, secret, accept, eventsPath, columns, delivery, steps } = preset
   return [
@@ -233,13 +244,7 @@ function presetLines(preset: NamedPreset): string[] {
       ['key', keyText(preset)],
     ]),
     '',
-    ...tableLines(columns, [
-      ['column', each => each.name],
-      ['type', each => each.type],
-      ['property', each => each.jsonProperty],
-      ['nullable', each => (each.nullable ? 'yes' : 'no')],
-      ['coerce', each => (each.coerce ? 'yes' : 'no')],
-    ]),
+    ...tableLines(columns, COLUMN_CELLS),
     '',
     `at ${title}:`,
     ...numbered(steps),
@@ -277,14 +282,7 @@ function proposalLines({ events, columns, uniqueId, timestamp, orderBy, leftOut 
   return [
     `${events} events`,
     '',
-    ...tableLines(columns, [
-      ['column', each => each.name],
-      ['type', each => each.type],
-      ['property', each => each.jsonProperty],
-      ['nullable', each => (each.nullable ? 'yes' : 'no')],
-      ['coerce', each => (each.coerce ? 'yes' : 'no')],
-      ['reason', each => each.reason],
-    ]),
+    ...tableLines(columns, [...COLUMN_CELLS, ['reason', each => each.reason]]),
     '',
     `unique id: ${printable(uniqueId.column ?? 'none')}. ${printable(uniqueId.reason)}`,
     `timestamp: ${printable(timestamp.column ?? 'none')}. ${printable(timestamp.reason)}`,
