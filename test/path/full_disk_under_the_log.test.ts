@@ -41,8 +41,9 @@ test('lines that a full disk refuses are dropped and counted, and the server sto
     weir(['applications', 'create', name, '--url', `http://127.0.0.1:${port}`, '--data-dir', dataDir])
   expect([(await create('one')).code, (await create('two')).code]).toEqual([0, 0])
   const lines = readFileSync(output, 'utf8').trimEnd().split('\n')
-  expect(lines).toEqual([
-    expect.stringMatching(/^weir: lines before this one that could not be written: [1-9]\d*$/),
+  expect(lines[0]).toMatch(/^weir: lines before this one that could not be written: [1-9]\d*$/)
+  // The last lines of the start may come after it is ready, and after the disk has space again.
+  expect(lines.filter(line => line.includes('"audit"'))).toEqual([
     expect.stringContaining('createApplication'),
     expect.stringContaining('createApplication'),
   ])
