@@ -12,7 +12,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import { openStore } from '../../src/catalog/lmdb/catalog-store.ts'
 import { ofOneProcess, type StoreClient } from '../../src/catalog/lmdb/store-client.ts'
-import { newSeed, randomFrom } from '../util/random.ts'
+import { casesOf, casesWithin, newSeed, randomFrom } from '../util/random.ts'
 import {
   applyToModel,
   checkModel,
@@ -38,8 +38,9 @@ const CHILD = fileURLToPath(new URL('./model_child.js', import.meta.url))
 const SEED = newSeed()
 /** Sequences of changes, with a restart after each. WEIR_TEST_SEQUENCES sets another number. */
 const RESTARTS = Number(process.env['WEIR_TEST_SEQUENCES'] ?? 280)
+const LEAST = process.env['WEIR_TEST_SEQUENCES'] === undefined ? 60 : RESTARTS
 /** Sequences that a kill ends. */
-const KILLS = 20
+const KILLS = casesOf(12, 20)
 const CHANGES_MAX = 12
 /** Rounds of all PAIRS. */
 const PAIR_ROUNDS = 5
@@ -54,12 +55,13 @@ beforeEach(() => {
 })
 afterEach(() => folder.remove())
 
-test(`${RESTARTS} sequences of changes match the model after a restart, seed ${SEED}`, async () => {
+test(`${LEAST} to ${RESTARTS} sequences of changes match the model after a restart, seed ${SEED}`, async () => {
   const random = randomFrom(SEED)
   let model = emptyModel()
   let ours: ReadonlySet<string> | undefined
   let done = 0
-  for (let sequence = 0; sequence < RESTARTS; sequence++) {
+  const budget = { what: 'sequences of changes', seed: SEED, seconds: 3, least: LEAST, most: RESTARTS }
+  const count = await casesWithin(budget, async sequence => {
     if (sequence % SEQUENCES_PER_FOLDER === 0) {
       await folder.remove()
       folder = makeFolder()
@@ -78,8 +80,8 @@ test(`${RESTARTS} sequences of changes match the model after a restart, seed ${S
     }
     checkModel(catalog, model, ours)
     await folder.stop()
-  }
-  expect(done).toBeGreaterThan(RESTARTS)
+  })
+  expect(done).toBeGreaterThan(count)
 }, 600_000)
 
 /** The store on the test's own thread: the same LMDB, documents and seals. */

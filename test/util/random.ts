@@ -51,6 +51,32 @@ export function someOf<T>(all: readonly T[], few: number, seed: number): T[] {
   return left
 }
 
+/** The random cases of a test: at least `least`, and up to `most` while `seconds` are not over. */
+interface Budget {
+  readonly what: string
+  readonly seed: number
+  readonly seconds: number
+  readonly least: number
+  readonly most: number
+}
+
+/**
+ * Runs random cases, and prints their number and seed. The long run takes `most`, whatever time it
+ * takes, and so does a run of a given seed, which must reach the case that failed.
+ * @param one gets 0, 1, 2 and so on
+ */
+export async function casesWithin(
+  { what, seed, seconds, least, most }: Budget,
+  one: (index: number) => Promise<unknown>,
+): Promise<number> {
+  const end = performance.now() + seconds * 1000
+  const enough = process.env['WEIR_TEST_SEED'] === undefined ? casesOf(least, most) : most
+  let count = 0
+  while (count < most && (count < enough || performance.now() < end)) await one(count++)
+  process.stdout.write(`${what}: ${count} cases of at most ${most}, seed ${seed}\n`)
+  return count
+}
+
 /** A new seed, or that of WEIR_TEST_SEED. Tests print it. */
 export function newSeed(): number {
   return Number(process.env['WEIR_TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
