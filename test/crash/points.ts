@@ -5,7 +5,12 @@ import type { Kill } from './rounds.ts'
 /**
  * The name, and the largest number of passings before the kill: a second or two of load reaches it.
  */
-const POINTS: readonly (readonly [string, number])[] = [
+type Point = readonly [string, number]
+
+const INDEXED: Point = ['index.committed', 8]
+
+/** On the way of an event from the log into the index, and of a change of the catalog. */
+const TO_THE_INDEX: readonly Point[] = [
   ['log.written', 150],
   ['log.synced', 150],
   ['log.rollover', 2],
@@ -14,11 +19,15 @@ const POINTS: readonly (readonly [string, number])[] = [
   ['segment.renamed', 8],
   ['segment.durable', 8],
   ['index.before-commit', 8],
-  ['index.committed', 8],
+  INDEXED,
   ['index.answered', 8],
   ['flush.committed', 8],
   ['catalog.before-commit', 6],
   ['catalog.committed', 6],
+]
+
+/** What moves or removes rows later, and backups. */
+const LATER: readonly Point[] = [
   ['pool.forgotten', 2],
   ['pool.dropped', 2],
   ['merge.copied', 4],
@@ -36,8 +45,6 @@ const POINTS: readonly (readonly [string, number])[] = [
   ['backup.synced', 1],
   ['backup.named', 1],
 ]
-/** Points that each start passes once. */
-const START_POINTS = ['recover.copied', 'recover.renamed']
 
 const inside = (point: string): Kill => ({ at: 'point', point, nth: 1 })
 
@@ -52,16 +59,17 @@ const STARTS_AFTER: ReadonlyMap<string, readonly Kill[]> = new Map([
 ])
 
 /**
- * Every point once, in a random order. Before each kill inside recovery comes a kill at a point,
- * and the kill inside recovery comes twice in a row. One kill comes inside the rebuild of a removed
- * index, one right after it. A point is passed up to `part` of its passings.
+ * Kills at each of the points, in a random order. Before each kill inside recovery comes a kill at
+ * a point, and the kill inside recovery comes twice in a row. One kill comes inside the rebuild of
+ * a removed index, one right after it. A point is passed up to `part` of its passings.
  */
-export function everyPoint(random: Random, part = 1): Kill[] {
-  const kills: Kill[][] = POINTS.map(([point, nthMax]) => [
+function killsAt(points: readonly Point[], random: Random, part: number): Kill[] {
+  const kills: Kill[][] = points.map(([point, nthMax]) => [
     { at: 'point', point, nth: 1 + below(random, Math.ceil(nthMax * part)) },
     ...(STARTS_AFTER.get(point) ?? []),
   ])
-  kills.push([{ at: 'rebuild point', point: 'index.committed', nth: 1 + below(random, 3) }])
+  if (points.includes(INDEXED))
+    kills.push([{ at: 'rebuild point', point: INDEXED[0], nth: 1 + below(random, 3) }])
   for (let i = kills.length - 1; i > 0; i--) {
     const j = below(random, i + 1)
     ;[kills[i], kills[j]] = [kills[j]!, kills[i]!]
@@ -69,10 +77,11 @@ export function everyPoint(random: Random, part = 1): Kill[] {
   return kills.flat()
 }
 
-/** The names of all points of `everyPoint`. */
-export const POINT_NAMES: readonly string[] = [
-  ...POINTS.map(([point]) => point),
-  ...START_POINTS,
-  'rebuild index.committed',
-  'rebuild rebuild.committed',
-]
+/** Kills at every point. */
+export const everyPoint = (random: Random): Kill[] => killsAt([...TO_THE_INDEX, ...LATER], random, 1)
+
+/** Kills at the points on the way of an event into the index. */
+export const pointsToTheIndex = (random: Random, part: number): Kill[] => killsAt(TO_THE_INDEX, random, part)
+
+/** Kills at all other points. */
+export const laterPoints = (random: Random, part: number): Kill[] => killsAt(LATER, random, part)
