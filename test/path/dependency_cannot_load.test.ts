@@ -1,6 +1,7 @@
 /**
  * A dependency that cannot load: one message names it, the reason and the remedy, without a stack.
- * Each case starts Weir from a copy of the installation in which one file is missing or broken.
+ * Each case starts Weir from a copy of the installation in which files are missing or broken, and
+ * which is whole again after it.
  */
 import { spawnSync } from 'node:child_process'
 import {
@@ -9,13 +10,14 @@ import {
   mkdirSync,
   readdirSync,
   realpathSync,
+  renameSync,
   rmSync,
   statSync,
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { expect, test } from 'vitest'
+import { afterEach, beforeAll, expect, test } from 'vitest'
 import { loadReason } from '../../src/util/load-package.ts'
 import { spawnServer, temporaryFolder } from '../util/server.ts'
 
@@ -49,33 +51,51 @@ function installation(): string {
   return root
 }
 
+let root: string
+beforeAll(() => {
+  root = installation()
+})
+
+/** Files and folders of the copy that are put aside until the test ends. */
+const missing: string[] = []
+function remove(...path: readonly string[]): string {
+  const file = join(root, ...path)
+  renameSync(file, `${file}.aside`)
+  missing.push(file)
+  return file
+}
+afterEach(() => {
+  for (const file of missing.splice(0)) {
+    rmSync(file, { force: true })
+    renameSync(`${file}.aside`, file)
+  }
+})
+
 /**
  * Replaces every file below `folder` whose name ends in `ending` by a few bytes that no loader
  * accepts.
  */
-function breakFiles(root: string, folder: string, ending: string): void {
+function breakFiles(folder: string, ending: string): void {
   let broken = 0
   for (const name of readdirSync(join(root, folder), { recursive: true }) as string[]) {
-    const file = join(root, folder, name)
-    if (!name.endsWith(ending) || !statSync(file).isFile()) continue
-    rmSync(file)
-    writeFileSync(file, 'this is no library\n')
+    if (!name.endsWith(ending) || !statSync(join(root, folder, name)).isFile()) continue
+    writeFileSync(remove(folder, name), 'this is no library\n')
     broken++
   }
   expect(broken).toBeGreaterThan(0)
 }
 
 /** Removes the packages of a scope that have binaries for this machine. */
-function removePackages(root: string, scope: string, prefix: string): void {
+function removePackages(scope: string, prefix: string): void {
   const folder = join(root, 'node_modules', scope)
   const names = readdirSync(folder).filter(name => name.startsWith(prefix))
   expect(names).not.toEqual([])
-  for (const name of names) rmSync(join(folder, name), { recursive: true })
+  for (const name of names) remove('node_modules', scope, name)
 }
 
-function start(root: string, ...args: string[]) {
+function start(...args: string[]) {
   const main = join(root, 'dist', 'src', 'app', 'main.js')
-  const data = join(root, 'data')
+  const data = join(temporaryFolder(), 'data')
   const ended = spawnSync(process.execPath, [main, '--port', '0', '--data-dir', data, ...args], {
     encoding: 'utf8',
     timeout: 60_000,
@@ -83,18 +103,17 @@ function start(root: string, ...args: string[]) {
   return { code: ended.status, out: ended.stdout, lines: ended.stderr.trim().split('\n') }
 }
 
-const PACKAGES_TO_REMOVE: readonly (readonly [told: string, remove: (root: string) => void])[] = [
-  ['@duckdb/node-api', root => removePackages(root, '@duckdb', 'node-bindings-')],
-  ['lmdb', root => removePackages(root, '@lmdb', 'lmdb-')],
-  ['parquet-wasm', root => rmSync(join(root, 'node_modules', 'parquet-wasm'), { recursive: true })],
-  ['piscina', root => rmSync(join(root, 'node_modules', 'piscina'), { recursive: true })],
-  ['apache-arrow', root => rmSync(join(root, 'node_modules', 'apache-arrow'), { recursive: true })],
+const PACKAGES_TO_REMOVE: readonly (readonly [told: string, takeAway: () => unknown])[] = [
+  ['@duckdb/node-api', () => removePackages('@duckdb', 'node-bindings-')],
+  ['lmdb', () => removePackages('@lmdb', 'lmdb-')],
+  ['parquet-wasm', () => remove('node_modules', 'parquet-wasm')],
+  ['piscina', () => remove('node_modules', 'piscina')],
+  ['apache-arrow', () => remove('node_modules', 'apache-arrow')],
 ]
 
-test.each(PACKAGES_TO_REMOVE)('%s that is not installed: exit 2, one line, the way out', (name, remove) => {
-  const root = installation()
-  remove(root)
-  const { code, lines } = start(root)
+test.each(PACKAGES_TO_REMOVE)('%s that is not installed: exit 2, one line, the way out', (name, takeAway) => {
+  takeAway()
+  const { code, lines } = start()
   expect(lines).toEqual([expect.stringContaining(`the package ${name} cannot be loaded: `)])
   expect(lines[0]).toMatch(/(Cannot find|No native build)/)
   expect(lines[0]).toContain(`Node ${process.version}, ${process.platform} ${process.arch}, `)
@@ -106,9 +125,8 @@ test.each([
   ['@duckdb/node-api', '@duckdb', '.node'],
   ['lmdb', '@lmdb', '.node'],
 ])('%s whose binary is damaged: exit 2, one line, the way out', (name, folder, ending) => {
-  const root = installation()
-  breakFiles(root, join('node_modules', folder), ending)
-  const { code, lines } = start(root)
+  breakFiles(join('node_modules', folder), ending)
+  const { code, lines } = start()
   expect(lines).toEqual([expect.stringContaining(`the package ${name} cannot be loaded: `)])
   expect(lines[0]).toMatch(/(file too short|invalid ELF header|ELF)/)
   expect(lines[0]).toContain('Install the package of Weir again, the one for this machine')
@@ -116,19 +134,16 @@ test.each([
 })
 
 test('the native module, damaged or of another machine: the js kernel runs, and a line says why', async () => {
-  const root = installation()
-  mkdirSync(join(root, 'dist', 'native'), { recursive: true })
-  rmSync(join(root, 'dist', 'native', 'weir.node'), { force: true })
-  writeFileSync(join(root, 'dist', 'native', 'weir.node'), 'this is no library\n')
+  writeFileSync(remove('dist', 'native', 'weir.node'), 'this is no library\n')
   const main = join(root, 'dist', 'src', 'app', 'main.js')
-  const server = spawnServer({ main, dataDir: join(root, 'data') })
+  const server = spawnServer({ main, dataDir: join(temporaryFolder(), 'data') })
   await server.ready
   expect(server.output()).toMatch(
     /weir: kernel js \(slower\): the native module cannot be used: .*(file too short|invalid ELF header)/,
   )
   server.child.kill('SIGTERM')
   expect(await server.ended).toMatchObject({ code: 0 })
-  const { code, lines } = start(root, '--kernel', 'native')
+  const { code, lines } = start('--kernel', 'native')
   expect(lines).toEqual([
     expect.stringMatching(/--kernel native: the native module cannot be used: .*ELF|short/),
   ])

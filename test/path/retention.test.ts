@@ -43,16 +43,29 @@ async function untilCount(server: TestServer, pool: TestPool, count: number): Pr
   await until(`${count} records are left`, async () => (await server.count(pool.poolId)) === String(count))
 }
 
-for (const type of ['DATE', 'TIMESTAMP'])
-  test(`by a ${type}: whole segments, then rows, with their keys; nothing younger, nothing of the future`, async () => {
-    let server = await startServer({ env: OFTEN })
-    const { dataDir } = server
-    let pool = await server.createPool(spec(type))
+const TYPES = ['DATE', 'TIMESTAMP'] as const
+
+/** One folder over the lives of its server. Each pool has the rules of its own. */
+test('whole segments, then rows, with their keys; nothing younger, nothing of the future; after a kill and a rebuild too', async () => {
+  let server = await startServer({ env: OFTEN })
+  const { dataDir } = server
+  const pools = await Promise.all(TYPES.map(type => server.createPool(spec(type))))
+  const unflushed = await server.createPool(spec('TIMESTAMP'))
+  const arrived = await server.createPool({ columns: [column('id', 'STRING')] })
+  for (const pool of pools) {
     // Its size makes it a segment of its own, and all of it expires.
     await fill(server, pool, [-20, -10, -9])
     await fill(server, pool, [-8, -3, 0, 30]) // a part of this segment expires
     expect(await server.count(pool.poolId)).toBe('700')
-    await untilRest(server)
+  }
+  // Without a timestamp rows expire by the day on which they were received.
+  await post(
+    arrived,
+    Array.from({ length: 300 }, (_, i) => ({ id: `e${i}` })),
+  )
+  expect(await server.count(arrived.poolId)).toBe('300')
+  await untilRest(server)
+  for (const pool of pools) {
     expect(await server.count(pool.poolId)).toBe('700') // with 0, rows never expire
     await keep(server, pool, 5)
     await untilCount(server, pool, 300)
@@ -63,52 +76,40 @@ for (const type of ['DATE', 'TIMESTAMP'])
       { at: day(-3), id: '-3/1' },
     ])
     expect(await server.count(pool.poolId)).toBe('301')
-    await server.kill()
-    server = await startServer({ dataDir, env: OFTEN })
-    pool = at(server, pool)
-    await untilCount(server, pool, 300)
-    await untilRest(server)
-    await server.stop()
-    rmSync(join(dataDir, 'index'), { recursive: true })
-    server = await startServer({ dataDir, env: OFTEN })
+  }
+  await keep(server, arrived, 5)
+  // Rows that were acknowledged and not flushed yet when the days change go too.
+  await post(unflushed, [
+    { at: day(-20), id: 'old' },
+    { at: day(-1), id: 'young' },
+  ])
+  await keep(server, unflushed, 5)
+  await untilCount(server, unflushed, 1)
+  await untilRest(server)
+  expect(await server.count(arrived.poolId)).toBe('300')
+
+  await server.kill()
+  server = await startServer({ dataDir, env: OFTEN })
+  for (const pool of pools) await untilCount(server, pool, 300)
+  await untilRest(server)
+  await server.stop()
+  rmSync(join(dataDir, 'index'), { recursive: true })
+  server = await startServer({ dataDir, env: OFTEN })
+  for (const pool of pools) {
     expect(await server.count(pool.poolId)).toBe('300')
     await keep(server, pool, 36_500)
     await untilRest(server)
     expect(await server.count(pool.poolId)).toBe('300')
-    expect((await server.stop()).code).toBe(0)
-  }, 300_000)
-
-test('rows that were acknowledged and not flushed yet when the days change go too', async () => {
-  const server = await startServer({ env: OFTEN })
-  const pool = await server.createPool(spec('TIMESTAMP'))
-  await post(pool, [
-    { at: day(-20), id: 'old' },
-    { at: day(-1), id: 'young' },
-  ])
-  await keep(server, pool, 5)
-  await untilCount(server, pool, 1)
+  }
   expect((await server.stop()).code).toBe(0)
-}, 300_000)
 
-test('without a timestamp, by the day an event was received: all of it goes, with its Parquet files', async () => {
-  let server = await startServer({ env: OFTEN })
-  const { dataDir } = server
-  const pool = await server.createPool({ columns: [column('id', 'STRING')] })
-  await post(
-    pool,
-    Array.from({ length: 300 }, (_, i) => ({ id: `e${i}` })),
-  )
-  expect(await server.count(pool.poolId)).toBe('300')
-  await keep(server, pool, 5)
-  await untilRest(server)
-  expect(await server.count(pool.poolId)).toBe('300')
-  expect((await server.stop()).code).toBe(0)
+  // All rows without a timestamp go, with their Parquet files.
   server = await startServer({ dataDir, env: { ...OFTEN, WEIR_RETENTION_DAYS_AHEAD: '7' } })
-  await untilCount(server, pool, 0)
+  await untilCount(server, arrived, 0)
   await until('its files are gone', () =>
-    filesOf(dataDir, pool.poolId).every(file => file.endsWith('.deletes')),
+    filesOf(dataDir, arrived.poolId).every(file => file.endsWith('.deletes')),
   )
-  await post(at(server, pool), { id: 'new' })
-  expect(await server.count(pool.poolId)).toBe('1')
+  await post(at(server, arrived), { id: 'new' })
+  expect(await server.count(arrived.poolId)).toBe('1')
   expect((await server.stop()).code).toBe(0)
 }, 300_000)

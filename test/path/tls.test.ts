@@ -3,6 +3,7 @@ import { generateKeyPairSync } from 'node:crypto'
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { Agent, type RequestOptions, request } from 'node:https'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { TLSSocket } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -53,56 +54,67 @@ function ask(url: string, options: RequestOptions & { readonly body?: string } =
   })
 }
 
-describe.each(['uws', 'node'])('over %s', http => {
-  const folder = temporaryFolder()
-  let server: TestServer
-  beforeAll(async () => {
-    put(folder, 'first')
-    const args = [
-      '--http',
-      http,
-      '--tls-cert',
-      join(folder, 'cert.pem'),
-      '--tls-key',
-      join(folder, 'key.pem'),
-    ]
-    server = await startServer({ args })
-  })
-  afterAll(() => server.stop())
+interface Host {
+  readonly http: string
+  readonly folder: string
+  server: TestServer
+}
 
+/** A server over each library, whose files stand in `folder`. */
+const hosts = ['uws', 'node'].map((http): Host => ({ http, folder: temporaryFolder(), server: null! }))
+
+beforeAll(() =>
+  Promise.all(
+    hosts.map(async host => {
+      const { http, folder } = host
+      put(folder, 'first')
+      const files = ['--tls-cert', join(folder, 'cert.pem'), '--tls-key', join(folder, 'key.pem')]
+      host.server = await startServer({ args: ['--http', http, ...files] })
+    }),
+  ),
+)
+afterAll(() => Promise.all(hosts.map(({ server }) => server.stop())))
+
+/** A server looks at its files each five seconds, so what waits for that runs over both at once. */
+const overBoth = (run: (host: Host) => Promise<void>) => () => Promise.all(hosts.map(run))
+
+/** Between two requests of a client under load. */
+const PAUSE_MS = 10
+
+describe.each(hosts)('over $http', host => {
   test('the address is https, and plain http is not answered', async () => {
-    expect(server.base).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/)
-    expect(await ask(`${server.base}/livez`)).toMatchObject({ status: 200, subject: 'weir test first' })
-    await expect(fetch(`${server.base.replace('https', 'http')}/livez`)).rejects.toThrow()
+    expect(host.server.base).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/)
+    expect(await ask(`${host.server.base}/livez`)).toMatchObject({ status: 200, subject: 'weir test first' })
+    await expect(fetch(`${host.server.base.replace('https', 'http')}/livez`)).rejects.toThrow()
   })
 
   test('the first start prints a link to the console, which is https too', async () => {
     await expect
-      .poll(() => server.output())
+      .poll(() => host.server.output())
       .toMatch(/the console: https:\/\/127\.0\.0\.1:\d+\/sign-in#code=\S+/)
   })
 
   test('a command that does not know the issuer, or asks by http, hears what to do', async () => {
     const config = { clientId: 'APP', clientSecret: 'secret' } as Config
     const asking = (url: string) => askServer(config, url, '/v1/admin/jobs', { action: 'list' })
-    await expect(asking(server.base)).rejects.toThrow(/NODE_EXTRA_CA_CERTS/)
-    await expect(asking(server.base.replace('https', 'http'))).rejects.toThrow(/https:\/\//)
+    await expect(asking(host.server.base)).rejects.toThrow(/NODE_EXTRA_CA_CERTS/)
+    await expect(asking(host.server.base.replace('https', 'http'))).rejects.toThrow(/https:\/\//)
   })
 
   test.each(['TLSv1', 'TLSv1.1'] as const)('%s is refused', async version => {
     const old = { minVersion: version, maxVersion: version, ciphers: 'DEFAULT@SECLEVEL=0' } as const
-    await expect(ask(`${server.base}/livez`, old)).rejects.toThrow()
+    await expect(ask(`${host.server.base}/livez`, old)).rejects.toThrow()
   })
 
   test.each(['TLSv1.2', 'TLSv1.3'] as const)('%s is taken', async version => {
-    const answer = await ask(`${server.base}/livez`, { minVersion: version, maxVersion: version })
+    const answer = await ask(`${host.server.base}/livez`, { minVersion: version, maxVersion: version })
     expect(answer).toMatchObject({ status: 200, protocol: version })
   })
 
   test('bodies, long answers and chunks come whole', async () => {
-    const { clientId, clientSecret } = adminOf(server.dataDir)
+    const { clientId, clientSecret } = adminOf(host.server.dataDir)
     const form = 'grant_type=client_credentials'
-    const token = await ask(`${server.base}/oauth2/token`, {
+    const token = await ask(`${host.server.base}/oauth2/token`, {
       method: 'POST',
       auth: `${clientId}:${clientSecret}`,
       headers: { 'content-type': 'application/x-www-form-urlencoded' },
@@ -111,22 +123,25 @@ describe.each(['uws', 'node'])('over %s', http => {
     const authorization = `Bearer ${JSON.parse(token.text).access_token}`
     const headers = { authorization, 'content-type': 'application/json' }
     const schema = '{ __schema { types { name description fields { name description } } } }'
-    const long = await ask(`${server.base}/graphql`, {
+    const long = await ask(`${host.server.base}/graphql`, {
       method: 'POST',
       headers,
       body: JSON.stringify({ query: schema }),
     })
     expect(long.text.length).toBeGreaterThan(50_000)
     expect(() => JSON.parse(long.text)).not.toThrow()
-    const inChunks = await ask(`${server.base}/graphql`, {
+    const inChunks = await ask(`${host.server.base}/graphql`, {
       method: 'POST',
       headers: { ...headers, 'transfer-encoding': 'chunked' },
       body: `{"query":"{ __typename }","variables":{"a":"${'x'.repeat(200_000)}"}}`,
     })
     expect(JSON.parse(inChunks.text)).toEqual({ data: { __typename: 'Query' } })
   })
+})
 
-  test('a renewed certificate is used for new connections, and open ones lose no request', async () => {
+test(
+  'a renewed certificate is used for new connections, and open ones lose no request',
+  overBoth(async ({ server, folder }) => {
     const agent = new Agent({ keepAlive: true, maxSockets: 4 })
     const { clientId, clientSecret } = adminOf(server.dataDir)
     const webhook = `${server.base}${/\/v1\/WHK\w+/.exec(server.output())?.[0]}`
@@ -137,6 +152,7 @@ describe.each(['uws', 'node'])('over %s', http => {
       while (isLoading) {
         const { status, subject } = await post()
         seen.add(`${status} ${subject}`)
+        await pause(PAUSE_MS)
       }
       return [...seen]
     })
@@ -160,9 +176,12 @@ describe.each(['uws', 'node'])('over %s', http => {
       tail.destroy()
       agent.destroy()
     }
-  })
+  }),
+)
 
-  test('files that do not fit are said, and the pair before stays', async () => {
+test(
+  'files that do not fit are said, and the pair before stays',
+  overBoth(async ({ server, folder }) => {
     const before = server.output().length
     writeFileSync(join(folder, 'cert.pem'), '-----BEGIN CERTIFICATE-----\nhalf')
     await expect
@@ -171,8 +190,8 @@ describe.each(['uws', 'node'])('over %s', http => {
     expect((await ask(`${server.base}/livez`)).subject).toBe('weir test second')
     put(folder, 'first')
     await expect.poll(async () => (await ask(`${server.base}/livez`)).subject).toBe('weir test first')
-  })
-})
+  }),
+)
 
 const rsaKey = join(temporaryFolder(), 'rsa.pem')
 writeFileSync(
