@@ -76,13 +76,15 @@ test('answers wait for no row; a stop loses none, and a kill none that was visib
   const { code, output } = await server.stop()
   expect([code, output.includes('not kept')]).toEqual([0, false])
   expect(output).toMatch(/refused in a minute, Data Pool DSO\w+: wrong_type 300; the first: column "n"/)
-  await start('--rate-limit', '10')
+  await start()
   const rows = await rejectedNow(server, one.poolId)
   expect(rows.length).toBe(320)
   expect(new Set(rows.map(({ text }) => text)).size).toBe(320)
 })
 
 test('with a rate limit rejected rows cost their sender nothing more', async () => {
+  await server.stop()
+  await start('--rate-limit', '10')
   const one = await server.createPool({ columns: [N] })
   expect((await send(one.url, Array(10).fill({ n: 'x' }))).status).toBe(400)
   await delay(1_200)
