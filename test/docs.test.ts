@@ -23,8 +23,8 @@ import {
 } from '../src/catalog/change/table-settings.ts'
 import { SPARE_FILES_MIN } from '../src/log/spare-thread.ts'
 import { FUNCTIONS } from '../src/query/expression/functions.ts'
-import { must } from '../src/util/assert.ts'
 import { FORMAT_VERSION } from '../src/util/data-folder.ts'
+import { must } from '../src/util/errors.ts'
 import {
   CLICKHOUSE_TYPE_CHARACTERS_MAX,
   CREDENTIAL_BYTES_MAX,

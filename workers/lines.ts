@@ -1,5 +1,5 @@
 /** Entry point of the lines thread: binds its calls to the writers (src/util/line-writer.ts). */
-import { must } from '../src/util/assert.ts'
+import { must } from '../src/util/errors.ts'
 import { BEGUN, type LineCalls, LineWriter, OUTPUTS } from '../src/util/line-writer.ts'
 import { beginThread, serve } from '../src/util/thread-server.ts'
 

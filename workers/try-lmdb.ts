@@ -5,9 +5,8 @@
 import { readStore } from '../src/catalog/lmdb/catalog-store.ts'
 import { countIndex, walkIndex } from '../src/index/inspect-index.ts'
 import type { LmdbAnswer, LmdbQuestion } from '../src/tools/try-lmdb.ts'
-import { must } from '../src/util/assert.ts'
 import { disk } from '../src/util/disk.ts'
-import { toWire } from '../src/util/errors.ts'
+import { must, toWire } from '../src/util/errors.ts'
 
 const { kind, folder, keyFile, kernel } = JSON.parse(must(process.argv[2], 'the question')) as LmdbQuestion
 

@@ -1,9 +1,8 @@
 /** The front end: joins admission, ingest and control requests, listens and stops. */
 
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
-import { moved } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
-import type { Refusal } from '../util/errors.ts'
+import { moved, type Refusal } from '../util/errors.ts'
 import { HTTP_IDLE_MS_MAX } from '../util/limits.ts'
 import { API_TIMES, type Api, type ApiDeps, type ApiOptions } from './api-types.ts'
 import { Control, controlRoutes, type Router } from './control.ts'

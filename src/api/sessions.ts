@@ -16,10 +16,9 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { Identity, Tokens } from '../catalog/access/token.ts'
-import { must } from '../util/assert.ts'
 import { secretDigest } from '../util/authorization.ts'
 import { monotonicMs } from '../util/clock.ts'
-import { AccessEnded, type Refusal } from '../util/errors.ts'
+import { AccessEnded, must, type Refusal } from '../util/errors.ts'
 import { sayAudit } from '../util/say.ts'
 import type { ControlRequest, ControlRoute, Reply } from './api-types.ts'
 import { isObject, jsonOf } from './json-object.ts'

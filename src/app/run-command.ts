@@ -2,9 +2,8 @@
 
 import { CLEAN, checkStore, exitCodeOf, readCommandLine, readLogSettings } from '../database/command.ts'
 import { isInterrupted } from '../tools/interrupts.ts'
-import { must } from '../util/assert.ts'
 import { dieOf } from '../util/end-process.ts'
-import { CannotRun } from '../util/errors.ts'
+import { CannotRun, must } from '../util/errors.ts'
 import { armCrash, setFaults } from '../util/fault-injection.ts'
 import { beginLines } from '../util/lines.ts'
 import { errorText, fail, missingPackage, say, setLog } from '../util/say.ts'

@@ -3,7 +3,7 @@
  * webhook: the server itself writes its rows (api/ingest/rejected-events.ts), through the log and
  * the flush of every pool. docs/rejected-events.md says what stands in the columns.
  */
-import { assert, must } from '../util/assert.ts'
+import { assert, must } from '../util/errors.ts'
 import { unusedId } from './change/change.ts'
 import { internalSource, newPool } from './change/change-pool.ts'
 import { checkPool } from './change/rules.ts'

@@ -12,9 +12,8 @@
  */
 import type { BatchBuffer } from '../format/batch-layout.ts'
 import type { PoolSchema, RequestKind } from '../format/schema.ts'
-import { must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
-import { Unavailable } from '../util/errors.ts'
+import { must, Unavailable } from '../util/errors.ts'
 import { INSERT_SENT_MS_MAX, MEMTABLE_BYTES_MAX } from '../util/limits.ts'
 import { type BlockEntry, REQUEST_WORDS } from './clickhouse/native-block.ts'
 

@@ -3,9 +3,8 @@
  * commands.
  */
 import { parseArgs } from 'node:util'
-import { assert, must } from '../util/assert.ts'
 import { isDiskError } from '../util/disk.ts'
-import { CannotRun } from '../util/errors.ts'
+import { assert, CannotRun, must } from '../util/errors.ts'
 import { likelyName } from '../util/misspelt.ts'
 import type { LogSettings } from '../util/say.ts'
 import { allOptions, type Config, logSettingsOf, type Option, readConfig } from './config.ts'

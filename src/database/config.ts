@@ -6,8 +6,7 @@
 
 import { isAbsolute, resolve } from 'node:path'
 import { withoutEndSlashes } from '../util/addresses.ts'
-import { must } from '../util/assert.ts'
-import { CannotRun } from '../util/errors.ts'
+import { CannotRun, must } from '../util/errors.ts'
 import {
   CLIENT_SECRET_CHARACTERS_MIN,
   CONNECTIONS_MAX,

@@ -18,8 +18,7 @@ import {
 import { ERROR_WORDS, FLAG, OUTCOME, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../parse/kernel.ts'
 import type { ParseResult, ParseTask, ParseTaskGroup } from '../parse/parse-task.ts'
 import { ENTRY_WORDS, type MemtableEntry } from '../store/flush/memtable.ts'
-import { must } from '../util/assert.ts'
-import { Damaged } from '../util/errors.ts'
+import { Damaged, must } from '../util/errors.ts'
 import { BATCH_BYTES_MAX, PARSE_TASK_BYTES_MAX, PARSE_TASK_REQUESTS_MAX } from '../util/limits.ts'
 
 /** The functions of other layers that a replay calls. */

@@ -4,8 +4,7 @@
  *   W-6  Delete files and the footers of segments are enough to rebuild the index.
  */
 import { crc32 } from 'node:zlib'
-import { assert } from '../util/assert.ts'
-import { Damaged } from '../util/errors.ts'
+import { assert, Damaged } from '../util/errors.ts'
 import { type KeyRun, viewRun } from './key-run.ts'
 import type { Footer } from './segment-meta.ts'
 

@@ -13,7 +13,7 @@
  * stands as -2 - r where a delete of the key came before it. It then replaces the key's row
  * whatever that row's version.
  */
-import { assert } from '../util/assert.ts'
+import { assert } from '../util/errors.ts'
 import { VERSION_BYTES } from './key.ts'
 
 export type KeyRun = ArrayBuffer

@@ -5,7 +5,7 @@
  * index is rebuilt.
  */
 import { createHash } from 'node:crypto'
-import { assert } from '../util/assert.ts'
+import { assert } from '../util/errors.ts'
 import { type ColumnType, KEY_RECEIVED_AT, NUMBER_TYPES, type PoolSchema } from './schema.ts'
 
 /** Bytes of a key part; a longer one is its SHA-256. parse/native/schema.h repeats it. */

@@ -2,7 +2,7 @@
  * A schema says how the bytes of one pool become columns. It never changes: a pool whose columns
  * change gets a schema with the next version, and a log record names the version that parsed it.
  */
-import { assert } from '../util/assert.ts'
+import { assert } from '../util/errors.ts'
 
 /** The facts of a column type that several layers need. */
 interface ColumnTypeFacts {

@@ -6,8 +6,7 @@
  * here, which is the specification.
  */
 import type { Data } from 'apache-arrow'
-import { must } from '../util/assert.ts'
-import { Damaged } from '../util/errors.ts'
+import { Damaged, must } from '../util/errors.ts'
 import { type KernelChoice, tryNative } from '../util/native.ts'
 import { type KeyValues, STRING_PART_BYTES_MAX, VERSION_BYTES, writeKeyPart, writeVersion } from './key.ts'
 import { buildKeyRun, type KeyRun, type RunKey } from './key-run.ts'

@@ -9,8 +9,7 @@
  */
 import { type KeyRun, viewRun } from '../format/key-run.ts'
 import type { SegmentMeta } from '../format/segment-meta.ts'
-import { assert, must } from '../util/assert.ts'
-import { SegmentsDisagree } from '../util/errors.ts'
+import { assert, must, SegmentsDisagree } from '../util/errors.ts'
 import { KiB } from '../util/limits.ts'
 import {
   after,

@@ -4,7 +4,7 @@
  */
 
 import type { SegmentMeta } from '../format/segment-meta.ts'
-import { assert } from '../util/assert.ts'
+import { assert } from '../util/errors.ts'
 
 /**
  * Version of everything in `data/index`. An index of another version is rebuilt from the segments.

@@ -9,7 +9,7 @@ import type * as Lmdb from 'lmdb'
 import type { Key, RootDatabase } from 'lmdb'
 import { VERSION_BYTES } from '../format/key.ts'
 import { type KeyRun, rowOfWord, viewRun } from '../format/key-run.ts'
-import { must } from '../util/assert.ts'
+import { must } from '../util/errors.ts'
 import { loadPackage } from '../util/load-package.ts'
 import { PLACE_BYTES } from './index-entry.ts'
 import {

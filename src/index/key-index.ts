@@ -7,9 +7,8 @@
  *   W-10  `state` reads an entry per pool and segment, never one per row.
  */
 import type { KeyRun } from '../format/key-run.ts'
-import { AssertionFailed, assert } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
-import { Damaged, SegmentsDisagree, Unavailable } from '../util/errors.ts'
+import { AssertionFailed, assert, Damaged, SegmentsDisagree, Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 import { INDEX_SLICE_ENTRIES } from '../util/limits.ts'
 import { AddedEntries, applyCompaction, applyFlush, mergeRows, raiseNextSegment } from './apply-commit.ts'

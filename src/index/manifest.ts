@@ -11,8 +11,8 @@
 
 import { sep } from 'node:path'
 import type { SegmentMeta } from '../format/segment-meta.ts'
-import { assert, must } from '../util/assert.ts'
 import type { ResultOf } from '../util/callee.ts'
+import { assert, must } from '../util/errors.ts'
 import { deleteFile, segmentFile } from '../util/paths.ts'
 import {
   type CompactionCommit,

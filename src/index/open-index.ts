@@ -8,9 +8,8 @@
  */
 
 import { dirname, join } from 'node:path'
-import { AssertionFailed, must } from '../util/assert.ts'
 import { syncFile, syncFolder } from '../util/disk.ts'
-import { CannotRun, Damaged } from '../util/errors.ts'
+import { AssertionFailed, CannotRun, Damaged, must } from '../util/errors.ts'
 import { MiB } from '../util/limits.ts'
 import { findLmdbDamage } from '../util/lmdb-file.ts'
 import type { KernelChoice } from '../util/native.ts'

@@ -14,7 +14,7 @@ import { type BadQuery, isBadQuery } from '../query/expression/values.ts'
 import { dataGrid } from '../query/plan/data-grid.ts'
 import type { PoolReference } from '../query/plan/question.ts'
 import type { Filter } from '../query/plan/where.ts'
-import { must } from '../util/assert.ts'
+import { must } from '../util/errors.ts'
 import { ANSWER_CHARACTERS_MAX, BODY_BYTES_MAX, EVENTS_MAX } from '../util/limits.ts'
 import { askPool, countRows } from './ask-pool.ts'
 

@@ -23,8 +23,7 @@
  * sequences are given out again (decision 0057).
  */
 
-import { assert, must } from '../util/assert.ts'
-import { fromWire, Unavailable } from '../util/errors.ts'
+import { assert, fromWire, must, Unavailable } from '../util/errors.ts'
 import { GROUP_BYTES_MAX, LOG_QUEUED_BYTES_MAX } from '../util/limits.ts'
 import { fail, inform, warn } from '../util/say.ts'
 import type { Thread } from '../util/thread-kit.ts'

@@ -10,8 +10,8 @@
  */
 
 import { RECORD_HEADER_BYTES } from '../format/log-record.ts'
-import { assert } from '../util/assert.ts'
 import type { Disk } from '../util/disk.ts'
+import { assert } from '../util/errors.ts'
 import { LOG_FILE_BYTES_MIN } from '../util/limits.ts'
 import {
   firstFileBytes,

@@ -5,9 +5,8 @@
  * one message each way and no promise.
  */
 import type { MessagePort } from 'node:worker_threads'
-import { must } from '../util/assert.ts'
 import { type Disk, disk as realDisk } from '../util/disk.ts'
-import { toWire, type WireError } from '../util/errors.ts'
+import { must, toWire, type WireError } from '../util/errors.ts'
 import { DISK_RETRY_MS } from '../util/limits.ts'
 import { moved, serve, type TellEvent } from '../util/thread-server.ts'
 import {

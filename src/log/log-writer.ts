@@ -23,10 +23,9 @@
 import { join } from 'node:path'
 import { align8 } from '../format/batch-layout.ts'
 import { RECORD_HEADER_BYTES, RECORD_MARK_BYTES } from '../format/log-record.ts'
-import { assert, must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { type Disk, type FileHandle, isOutOfDescriptors, isOutOfRoom } from '../util/disk.ts'
-import { Unavailable } from '../util/errors.ts'
+import { assert, must, Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 import { GROUP_BYTES_MAX } from '../util/limits.ts'
 import {

@@ -14,9 +14,8 @@
  */
 import { join } from 'node:path'
 import { RECORD_HEADER_BYTES, RECORD_MAGIC, readU64 } from '../format/log-record.ts'
-import { assert } from '../util/assert.ts'
 import { type Disk, readFile } from '../util/disk.ts'
-import { Damaged } from '../util/errors.ts'
+import { assert, Damaged } from '../util/errors.ts'
 import {
   decodeFileHeader,
   FILE_HEADER_BYTES,

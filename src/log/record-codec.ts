@@ -23,9 +23,8 @@ import {
   writeRecordHeader,
   writeU64,
 } from '../format/log-record.ts'
-import { assert } from '../util/assert.ts'
 import { crc32 } from '../util/crc32.ts'
-import { Damaged } from '../util/errors.ts'
+import { assert, Damaged } from '../util/errors.ts'
 
 /** The fields of a record header that the log thread fills in. */
 interface Stamp {

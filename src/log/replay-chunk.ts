@@ -6,7 +6,7 @@
  */
 import { align8 } from '../format/batch-layout.ts'
 import { RECORD_HEADER_BYTES } from '../format/log-record.ts'
-import { assert, must } from '../util/assert.ts'
+import { assert, must } from '../util/errors.ts'
 import { MiB } from '../util/limits.ts'
 import { bitmapBytes, isRequest, type ReadRecord } from './record-codec.ts'
 

@@ -18,7 +18,7 @@ import {
 } from '../format/batch-layout.ts'
 import { STRING_PART_BYTES_MAX, writeKeyPart, writeLong } from '../format/key.ts'
 import { type ColumnType, KEY_RECEIVED_AT, type PoolSchema } from '../format/schema.ts'
-import { assert } from '../util/assert.ts'
+import { assert } from '../util/errors.ts'
 import type { Allocate } from './kernel.ts'
 
 const ROWS_AT_FIRST = 128

@@ -9,7 +9,7 @@
 
 import { KIND, kindOf } from '../format/batch-layout.ts'
 import { deleteSchema, type PoolSchema, type RequestKind, withoutEnvelope } from '../format/schema.ts'
-import { assert, must } from '../util/assert.ts'
+import { assert, must } from '../util/errors.ts'
 import { EVENTS_MAX } from '../util/limits.ts'
 import { coerce } from './coerce.ts'
 import { Column, KeyWriter, writeBatch } from './column-builders.ts'

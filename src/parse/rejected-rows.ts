@@ -7,7 +7,7 @@
  *        text that has no room for sure costs nothing: no row is made of it.
  */
 import { isUtf8 } from 'node:buffer'
-import { must } from '../util/assert.ts'
+import { must } from '../util/errors.ts'
 import { EVENTS_MAX, KiB } from '../util/limits.ts'
 import { JsonScan } from './json-scan.ts'
 

@@ -5,7 +5,7 @@
  */
 
 import type { ColumnType } from '../format/schema.ts'
-import { assert } from '../util/assert.ts'
+import { assert } from '../util/errors.ts'
 import type { Column } from './column-builders.ts'
 import { EVENT_ERROR, errorWord, FOUND } from './event-error.ts'
 import { longInteger, nearestDouble, realInteger, shortInteger } from './number.ts'

@@ -6,9 +6,8 @@
  *        allows staleness. The manifest stays pinned until the query ends.
  */
 import type { PoolSchema } from '../format/schema.ts'
-import { must } from '../util/assert.ts'
 import { monotonicMs, wallMs } from '../util/clock.ts'
-import { Unavailable } from '../util/errors.ts'
+import { must, Unavailable } from '../util/errors.ts'
 import { TraceStages } from '../util/trace-stages.ts'
 import { type BadAnswer, type BadQuery, badQueryOf } from './expression/values.ts'
 import type { PlannedOutput } from './plan/answer-table.ts'

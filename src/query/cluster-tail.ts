@@ -16,8 +16,9 @@
  * A reader gets the rows of every request that begins after it has joined. Of those under way it
  * gets what a node takes after that.
  */
-import { must } from '../util/assert.ts'
+
 import { monotonicMs } from '../util/clock.ts'
+import { must } from '../util/errors.ts'
 import { INSERT_MS_MAX, INSERT_SENT_MS_MAX } from '../util/limits.ts'
 import type { ClickHouseEngine } from './clickhouse/engine.ts'
 import { READ_VERSION, ROW_BITS, type Versions } from './clickhouse/rows.ts'

@@ -1,7 +1,7 @@
 /** Pins the segments that questions and exports read. */
 import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
-import { must } from '../util/assert.ts'
+import { must } from '../util/errors.ts'
 import type { QuestionDeps } from './ask.ts'
 import { countLiveRows } from './duckdb/live-rows.ts'
 import { type Pruning, prune } from './plan/prune-segments.ts'

@@ -12,8 +12,7 @@
  */
 import { type PoolSchema, RECEIVED_AT } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
-import { must } from '../util/assert.ts'
-import { Unavailable } from '../util/errors.ts'
+import { must, Unavailable } from '../util/errors.ts'
 import { parseTexts } from './ask.ts'
 import { queryColumns } from './expression/operand.ts'
 import { internal, type Select } from './expression/select.ts'

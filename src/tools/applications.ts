@@ -3,8 +3,7 @@
  * server; without it they change a stopped folder.
  */
 import { CLEAN, type CommandInput } from '../database/command.ts'
-import { must } from '../util/assert.ts'
-import { CannotRun } from '../util/errors.ts'
+import { CannotRun, must } from '../util/errors.ts'
 import { printable, say } from '../util/say.ts'
 import { askCatalog, checked } from './ask-catalog.ts'
 import { APPLICATIONS, KEYS, type ShownApplication } from './manage.ts'

@@ -3,8 +3,8 @@
  * them count without the other, which is lost.
  */
 import { crc32 } from 'node:zlib'
-import { assert } from '../util/assert.ts'
 import { disk } from '../util/disk.ts'
+import { assert } from '../util/errors.ts'
 
 /** A delete file of a flush without rows: byte 36 of src/format/segment.md, and the checksum. */
 export function standAlone(bytes: Uint8Array): Uint8Array {

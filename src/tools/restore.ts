@@ -4,9 +4,8 @@
  */
 import { dirname, join, relative, resolve } from 'node:path'
 import { CLEAN, type CommandInput, DAMAGED } from '../database/command.ts'
-import { must } from '../util/assert.ts'
 import { type Disk, readFile, disk as realDisk } from '../util/disk.ts'
-import { asDamage, CannotRun, Damaged, Unavailable } from '../util/errors.ts'
+import { asDamage, CannotRun, Damaged, must, Unavailable } from '../util/errors.ts'
 import { MiB } from '../util/limits.ts'
 import { BACKUP_FILE, pathsOf } from '../util/paths.ts'
 import { fail, note, say } from '../util/say.ts'

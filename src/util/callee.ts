@@ -14,8 +14,7 @@
  * The kit queues nothing: clients bound their open calls.
  */
 import type { Transferable } from 'node:worker_threads'
-import { must } from './assert.ts'
-import { fromWire, type WireError } from './errors.ts'
+import { fromWire, must, type WireError } from './errors.ts'
 
 /** The value that a function of a protocol takes. */
 export type ValueOf<F> = F extends (...values: infer V) => unknown ? V[0] : never

@@ -1,5 +1,5 @@
 /** Clocks, received-at of requests, timers and timeouts. */
-import { assert } from './assert.ts'
+import { assert } from './errors.ts'
 
 /** Wall clock in whole milliseconds, UTC. Only for times that people read. */
 export function wallMs(): number {

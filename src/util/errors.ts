@@ -4,10 +4,34 @@
  *   error of the client        a value: `Refusal` (HTTP) or a GraphqlError, with a code and a
  *                              message
  *   error of the environment   a typed error below, with the place
- *   bug in Weir                `assert` (util/assert.ts)
+ *   bug in Weir                a failed assertion: it throws, and only the process catches it
  */
-
 import { dirname } from 'node:path'
+
+/** An assertion that did not hold. No code handles it. */
+export class AssertionFailed extends Error {
+  override readonly name = 'AssertionFailed'
+}
+
+/** Throws AssertionFailed unless `condition` holds. `what` says what must be true. */
+export function assert(condition: unknown, what: string): asserts condition {
+  if (!condition) throw new AssertionFailed(what)
+}
+
+/** The value, which the caller knows to exist. */
+export function must<T>(value: T | null | undefined, what: string): T {
+  if (value === null || value === undefined) throw new AssertionFailed(`${what} is missing`)
+  return value
+}
+
+/** The states of a life, each with those that may follow it. */
+export type Moves<State extends string> = Readonly<Record<State, readonly State[]>>
+
+/** The next state of a life. Throws AssertionFailed where it may not follow. */
+export function moved<State extends string>(moves: Moves<State>, now: NoInfer<State>, next: NoInfer<State>) {
+  assert(moves[now].includes(next), `${next} may follow ${now}`)
+  return next
+}
 
 /** A request that is not accepted: a value that `api/` turns into a reply. */
 export interface Refusal {

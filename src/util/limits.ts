@@ -5,7 +5,7 @@
  * W-9: nothing between admission and ack is unbounded. A queue, buffer, loop or wait without a
  * constant is a bug.
  */
-import { assert } from './assert.ts'
+import { assert } from './errors.ts'
 
 export const KiB = 1024
 export const MiB = 1024 * KiB

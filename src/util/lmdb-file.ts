@@ -3,9 +3,8 @@
  * the process on a file that is not LMDB's, and any reader of a truncated file dies with SIGBUS.
  */
 import { join } from 'node:path'
-import { must } from './assert.ts'
 import { type Disk, disk, type FileHandle } from './disk.ts'
-import { Damaged } from './errors.ts'
+import { Damaged, must } from './errors.ts'
 import { LMDB_FILES } from './paths.ts'
 
 /** Two meta pages of LMDB's smallest page size. */

@@ -1,8 +1,8 @@
 /** The process's side of process-kit.ts. `serve` of thread-server.ts answers calls. */
 import { closeSync, fstatSync, readdirSync } from 'node:fs'
-import { must } from './assert.ts'
 import type { AnswerMessage } from './callee.ts'
 import { endNow, STOP_SIGNALS } from './end-process.ts'
+import { must } from './errors.ts'
 import { armCrash, setFaults } from './fault-injection.ts'
 import type { ProcessStart } from './process-kit.ts'
 import { setLog } from './say.ts'

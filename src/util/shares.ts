@@ -5,7 +5,7 @@
  *
  *   W-9  Together they never have more than the room.
  */
-import { assert } from './assert.ts'
+import { assert } from './errors.ts'
 
 /** True where a key that has `own` may have `amount` more, of `free` room. */
 export function mayTake(own: number, free: number, amount = 1): boolean {

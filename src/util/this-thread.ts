@@ -3,7 +3,7 @@ import { readdirSync, writeFileSync } from 'node:fs'
 import { constants, getPriority, setPriority } from 'node:os'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { assert } from './assert.ts'
+import { assert } from './errors.ts'
 import { tryNative } from './native.ts'
 
 /** Time for all threads of libuv's pool to set their nice value. It takes about 1 ms. */

@@ -3,9 +3,8 @@
  * its calls by K-4 and K-5 of callee.ts. If an answer cannot be cloned, its call rejects.
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import { assert, must } from './assert.ts'
 import { type AnswerMessage, type CallMessage, type ResultOf, STOP, type ValueOf } from './callee.ts'
-import { toWire } from './errors.ts'
+import { assert, must, toWire } from './errors.ts'
 import { armCrash } from './fault-injection.ts'
 import { setLog } from './say.ts'
 import { nameThread, niceThread } from './this-thread.ts'

@@ -1,7 +1,7 @@
 /** A paused pool: its bodies wait for the end of a cut-over, and other pools go on. */
 import { expect, test } from 'vitest'
 import { REQUEST_WORDS } from '../../src/parse/kernel.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { ask } from './client.ts'
 import { agent, api, fake, gate, good, ingestSchemaOf, start, startForEachTest, until } from './fake.ts'
 

@@ -11,7 +11,7 @@ import { cancelJob, failJob, progressJob, succeedJob } from '../../src/catalog/c
 import { createPool, deletePool } from '../../src/catalog/change/change-pool.ts'
 import { createWebhookSource } from '../../src/catalog/change/change-source.ts'
 import type { Job, Pool } from '../../src/catalog/documents/model.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { COLUMNS_MAX, JOBS_ENDED_MAX, JOBS_UNFINISHED_MAX } from '../../src/util/limits.ts'
 import { type Folder, makeFolder } from './folder.ts'
 

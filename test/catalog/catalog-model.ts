@@ -5,7 +5,7 @@
 import { deepStrictEqual } from 'node:assert'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import type { AddColumnJob, Job as AnyJob } from '../../src/catalog/documents/model.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { COLUMNS, type Operation, type Outcome } from './catalog-operations.ts'
 
 interface Source {

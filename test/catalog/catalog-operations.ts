@@ -35,7 +35,7 @@ import {
   modifySource,
 } from '../../src/catalog/change/change-source.ts'
 import type { BadRequest, IdOrName } from '../../src/catalog/documents/catalog-types.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import type { Model } from './catalog-model.ts'
 
 export type Operation = readonly [kind: string, ...args: readonly string[]]

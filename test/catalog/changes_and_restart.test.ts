@@ -6,7 +6,7 @@ import type { Change } from '../../src/catalog/documents/catalog-types.ts'
 import type { Pool } from '../../src/catalog/documents/model.ts'
 import { openStoreClient } from '../../src/catalog/lmdb/store-client.ts'
 import { KEY_RECEIVED_AT } from '../../src/format/schema.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { created, type Folder, makeFolder } from './folder.ts'
 
 let folder: Folder

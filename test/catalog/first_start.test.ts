@@ -14,7 +14,7 @@ import { SCOPES } from '../../src/catalog/documents/model.ts'
 import { openStore } from '../../src/catalog/lmdb/catalog-store.ts'
 import { type OpenedCatalog, startChange, writeAdmin } from '../../src/catalog/open-catalog.ts'
 import { REJECTED_EVENTS } from '../../src/catalog/rejected-pool.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { MemoryDisk } from '../util/memory-disk.ts'
 import { type Folder, makeFolder } from './folder.ts'
 

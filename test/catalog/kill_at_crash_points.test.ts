@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createWebhookSource } from '../../src/catalog/change/change-source.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { created, type Folder, makeFolder } from './folder.ts'
 
 const CHILD = fileURLToPath(new URL('./crash_child.js', import.meta.url))

@@ -30,8 +30,8 @@ import {
   readSecretKey,
   sealEntry,
 } from '../../src/catalog/lmdb/seal.ts'
-import { must } from '../../src/util/assert.ts'
 import { syncFolder } from '../../src/util/disk.ts'
+import { must } from '../../src/util/errors.ts'
 import { MemoryDisk } from '../util/memory-disk.ts'
 import { newSeed, randomFrom } from '../util/random.ts'
 import { type Folder, makeFolder } from './folder.ts'

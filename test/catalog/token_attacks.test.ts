@@ -16,7 +16,7 @@ import {
   SIGNING_KEYS_MAX,
 } from '../../src/catalog/change/change-application.ts'
 import type { Application, Scope, SigningKey } from '../../src/catalog/documents/model.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { TOKENS_REMEMBERED_MAX } from '../../src/util/limits.ts'
 import { type Folder, makeFolder } from './folder.ts'
 

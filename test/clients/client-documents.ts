@@ -1,7 +1,7 @@
 /** The documents of existing clients, from the .graphql files beside this one. */
 import { readdirSync, readFileSync } from 'node:fs'
 import type * as Graphql from 'graphql'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { loadPackage } from '../../src/util/load-package.ts'
 
 const { Kind, parse, print, visit } = loadPackage('graphql') as typeof Graphql

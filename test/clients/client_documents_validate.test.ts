@@ -6,7 +6,7 @@ import type * as Graphql from 'graphql'
 import { describe, expect, test } from 'vitest'
 import { documentReader } from '../../src/api/graphql/document.ts'
 import { makeSchema } from '../../src/api/graphql/graphql-schema.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { loadPackage } from '../../src/util/load-package.ts'
 import { documentFiles, operationsOf } from './client-documents.ts'
 

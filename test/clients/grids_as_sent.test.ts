@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { fetchToken, send, startServer, type TestPool, type TestServer } from '../util/server.ts'
 import { operationsOf } from './client-documents.ts'
 import type { Page } from './walk-pages.ts'

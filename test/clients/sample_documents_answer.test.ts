@@ -4,7 +4,7 @@
  * noon, so that no midnight comes between the rows and the questions.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { fetchToken, send, startServer, type TestServer } from '../util/server.ts'
 import { clockEnv } from '../util/set-clock.ts'
 import { operationsOf } from './client-documents.ts'

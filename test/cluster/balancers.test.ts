@@ -8,7 +8,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { BODY_BYTES_MAX } from '../../src/util/limits.ts'
 import { head, Raw } from '../api/client.ts'
 import { newSeed, randomFrom } from '../util/random.ts'

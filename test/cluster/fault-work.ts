@@ -3,7 +3,7 @@
  * tails, retention and changes of the catalog. Each is in a pool of its own, with a model of its
  * own, and asks any node.
  */
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { createJob, ended } from '../jobs/rewrite-jobs.ts'
 import { createSource, type Source } from '../util/senders.ts'
 import { fetchToken, send, type TestClient, type TestPool } from '../util/server.ts'

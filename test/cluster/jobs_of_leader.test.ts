@@ -8,7 +8,7 @@ import { createRewriteJob, isRewrite, startRewrite } from '../../src/catalog/cha
 import { createWebhookSource } from '../../src/catalog/change/change-source.ts'
 import type { FencedCatalog } from '../../src/cluster/keeper/leader.ts'
 import { type JobRunner, Jobs } from '../../src/jobs/run-jobs.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { created } from '../catalog/folder.ts'
 import { newSeed, randomFrom } from '../util/random.ts'
 import { leadingNodeOf, leads } from './keeper-node.ts'

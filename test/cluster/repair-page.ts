@@ -1,7 +1,7 @@
 /** The commands of docs/how-to/repair-a-cluster.md, run as an operator pastes them. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { blocksOf, readPage } from '../util/run-page.ts'
 import type { Clickhouse } from './clickhouse-servers.ts'
 

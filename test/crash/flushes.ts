@@ -2,7 +2,7 @@
  * Flushes beside the load. A query flushes its pool, so that what waits for flushes of all pools
  * (the release of a log file) or for a flush during a merge does not wait for their age.
  */
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { ask, ConnectionLost, Violation } from './client.ts'
 import { type ClientState, counterField } from './client-state.ts'
 import { mayLose, type Target } from './requests.ts'

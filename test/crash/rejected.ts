@@ -3,7 +3,7 @@
  * row is a true rejection: an event that a client sent, that no answer accepted, kept once.
  */
 import { REJECTED_EVENTS } from '../../src/catalog/rejected-pool.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import type { CrossRow } from '../util/cross-read.ts'
 import { ask, Violation } from './client.ts'
 import type { ClientState } from './client-state.ts'

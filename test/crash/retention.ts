@@ -3,7 +3,7 @@
  * over its old rows.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { ask, ConnectionLost, Violation } from './client.ts'
 import { askCount, type ClientState } from './client-state.ts'
 import { KEEPS_DAYS } from './pools.ts'

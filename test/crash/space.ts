@@ -14,7 +14,7 @@
  * A tail shows rows to another client. What it showed is stored, so it tells the outcome of a
  * request whose answer was lost.
  */
-import { assert } from '../../src/util/assert.ts'
+import { assert } from '../../src/util/errors.ts'
 import { Violation } from './client.ts'
 
 /** A row is put under its key with a stamp, or (null) deleted. */

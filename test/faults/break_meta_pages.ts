@@ -8,7 +8,7 @@
  */
 import { closeSync, openSync } from 'node:fs'
 import { isMainThread } from 'node:worker_threads'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { say } from '../../src/util/say.ts'
 import { lmdbDescriptor } from '../util/lmdb-descriptor.ts'
 

@@ -7,7 +7,7 @@
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { beforeAll, expect, test } from 'vitest'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { ask } from '../api/client.ts'
 import { createJob, ended, stateOf } from '../jobs/rewrite-jobs.ts'
 import { until } from '../path/compaction.ts'

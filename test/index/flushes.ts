@@ -6,7 +6,7 @@ import type { KeyStore, StoreOptions } from '../../src/index/index-store.ts'
 import { openLmdbStore } from '../../src/index/index-store-lmdb.ts'
 import { tryOpenNativeStore } from '../../src/index/index-store-native.ts'
 import type { FlushCommit } from '../../src/index/index-types.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 
 /** Both stores, for describe.each. */
 export const STORES: readonly (readonly [name: string, open: (options: StoreOptions) => KeyStore])[] = [

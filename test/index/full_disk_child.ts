@@ -6,8 +6,7 @@
 import { openLmdbStore } from '../../src/index/index-store-lmdb.ts'
 import { tryOpenNativeStore } from '../../src/index/index-store-native.ts'
 import { Index } from '../../src/index/key-index.ts'
-import { must } from '../../src/util/assert.ts'
-import { Unavailable } from '../../src/util/errors.ts'
+import { must, Unavailable } from '../../src/util/errors.ts'
 import { say } from '../../src/util/say.ts'
 import { flushOfNewKeys } from './flushes.ts'
 

@@ -3,7 +3,7 @@
 import type { ColumnType, PoolSchema, SchemaColumn } from '../../src/format/schema.ts'
 import { type MakeKernel, REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import { tryNativeKernel } from '../../src/parse/kernel-native.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { tryNative } from '../../src/util/native.ts'
 
 /** The module's own functions, unchecked: what no TypeScript caller could pass. */

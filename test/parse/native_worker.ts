@@ -4,7 +4,7 @@
  */
 import { parentPort, workerData } from 'node:worker_threads'
 import { REQUEST_WORDS } from '../../src/parse/kernel.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { makeNativeKernel, SCHEMA } from './native_calls.ts'
 
 const { slab, table, turns } = workerData as { slab: Uint8Array; table: Float64Array; turns: number }

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { listFolder, readLogHeader } from '../../src/log/log-folder.ts'
 import { type LogEnd, readLog } from '../../src/log/read-log.ts'
 import type { ReadRecord } from '../../src/log/record-codec.ts'
-import { must } from '../../src/util/assert.ts'
 import { disk } from '../../src/util/disk.ts'
+import { must } from '../../src/util/errors.ts'
 import type { ColumnSpec, PoolSpec } from '../util/server.ts'
 
 const column = (name: string, type: string): ColumnSpec => ({

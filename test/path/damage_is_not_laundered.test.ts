@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import { cpSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { createJob, ended } from '../jobs/rewrite-jobs.ts'
 import { weir, weirInside } from '../tools/folder.ts'
 import {

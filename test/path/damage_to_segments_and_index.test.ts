@@ -1,7 +1,7 @@
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { send, startServer, type TestPool, type TestServer, temporaryFolder } from '../util/server.ts'
 import { events, KEYED, segmentsOf } from './damage.ts'
 

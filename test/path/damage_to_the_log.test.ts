@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { cpSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { send, spawnServer, startServer, type TestPool, temporaryFolder } from '../util/server.ts'
 import { events, flipBit, KEYED, readBytes, readStoppedLog, writeBytes } from './damage.ts'
 

@@ -8,8 +8,8 @@ import { createInterface } from 'node:readline'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
-import { must } from '../../src/util/assert.ts'
 import { SIGNAL_ECHO_MS } from '../../src/util/end-process.ts'
+import { must } from '../../src/util/errors.ts'
 import { ask, head, Raw } from '../api/client.ts'
 import {
   adminOf,

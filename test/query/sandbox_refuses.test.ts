@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openSandbox } from '../../src/query/duckdb/duckdb-instances.ts'
 import { rowsOfPool } from '../../src/query/plan/segment-task.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { nativeFile } from '../../src/util/native.ts'
 import { schemaOf, TestPool } from './pool.ts'
 

@@ -2,7 +2,7 @@
 import { beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Granularity, Intervals } from '../../src/query/plan/time-intervals.ts'
 import { clockOf, isTimeZone, loadClock } from '../../src/query/plan/time-zone.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { TIME_SERIES_INTERVALS_MAX } from '../../src/util/limits.ts'
 import { below, newSeed, randomFrom } from '../util/random.ts'
 import { WallClock } from './wall-clock.ts'

@@ -1,8 +1,7 @@
 /** When pools are flushed, in which order, and what happens when a flush fails. */
 import { describe, expect, test } from 'vitest'
 import { FLUSH_AGE_MS } from '../../src/store/flush/flush-policy.ts'
-import { AssertionFailed } from '../../src/util/assert.ts'
-import { Unavailable } from '../../src/util/errors.ts'
+import { AssertionFailed, Unavailable } from '../../src/util/errors.ts'
 import { DISK_RETRY_MS, FLUSHES_MAX, MEMTABLE_BYTES_MAX } from '../../src/util/limits.ts'
 import { FlusherHarness, settle } from './flusher-harness.ts'
 import { keySchema, post } from './rows.ts'

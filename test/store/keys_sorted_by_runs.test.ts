@@ -8,7 +8,7 @@ import { describe, expect, test } from 'vitest'
 import type { MemtableEntry } from '../../src/store/flush/memtable.ts'
 import { tryAssemblerNative } from '../../src/store/segment/assembler.ts'
 import { assemblerJs } from '../../src/store/segment/assembler-js.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { keysOf } from '../util/key-runs.ts'
 import { keySchema, post, randomOf, remove } from './rows.ts'
 

@@ -15,7 +15,7 @@ import { countRows, nativeEntries, tryAssemblerNative } from '../../src/store/se
 import { assemblerJs } from '../../src/store/segment/assembler-js.ts'
 import { tryEncoderNative } from '../../src/store/segment/parquet-encoder.ts'
 import { arrowHead } from '../../src/store/segment/parquet-encoder-js.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { ROW_GROUP_ROWS } from '../../src/util/limits.ts'
 import { tryNative } from '../../src/util/native.ts'
 import { keySchema, post, randomEntries, randomOf, remove, schemaOfAll } from './rows.ts'

@@ -5,8 +5,7 @@ import type { Job } from '../../src/catalog/documents/model.ts'
 import { type AskJobs, allJobs, followJobs, type JobsView } from '../../src/tools/jobs.ts'
 import { type ListRequest, listJobs, type ShownJob } from '../../src/tools/manage-jobs.ts'
 import { NoAnswer } from '../../src/tools/running-server.ts'
-import { must } from '../../src/util/assert.ts'
-import { CannotRun } from '../../src/util/errors.ts'
+import { CannotRun, must } from '../../src/util/errors.ts'
 import { JOBS_LISTED_MAX } from '../../src/util/limits.ts'
 
 const ALL: ListRequest = { action: 'list', pool: '', status: [], jobs: [], before: '' }

@@ -10,7 +10,7 @@ import {
   TAG,
 } from '../../src/index/index-entry.ts'
 import type { KeyTxn } from '../../src/index/index-store.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { flipBit, readStoppedLog, segmentsOf } from '../path/damage.ts'
 import { below, casesOf, randomFrom } from '../util/random.ts'
 import { temporaryFolder } from '../util/server.ts'

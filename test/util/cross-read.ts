@@ -17,7 +17,7 @@ import { openLmdbStore } from '../../src/index/index-store-lmdb.ts'
 import { tryOpenNativeStore } from '../../src/index/index-store-native.ts'
 import type { PoolState } from '../../src/index/index-types.ts'
 import { Index, readIdentity } from '../../src/index/key-index.ts'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { pathsOf, poolFolder, segmentFile } from '../../src/util/paths.ts'
 import { readByDuckDb, textsByHyparquet } from '../store/readers.ts'
 

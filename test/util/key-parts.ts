@@ -8,7 +8,7 @@ import {
   writeWord,
 } from '../../src/format/key.ts'
 import type { ColumnType } from '../../src/format/schema.ts'
-import { assert } from '../../src/util/assert.ts'
+import { assert } from '../../src/util/errors.ts'
 
 /** One stored value of a key, typed by its column. */
 export interface KeyPart {

@@ -1,8 +1,7 @@
 /** The thread that thread_kit.test.ts starts, and the process that process_kit.test.ts starts. */
 import { setTimeout as after } from 'node:timers/promises'
 import { isMainThread } from 'node:worker_threads'
-import { AssertionFailed } from '../../src/util/assert.ts'
-import { Damaged } from '../../src/util/errors.ts'
+import { AssertionFailed, Damaged } from '../../src/util/errors.ts'
 import { beginProcess } from '../../src/util/process-server.ts'
 import { beginThread, moved, serve } from '../../src/util/thread-server.ts'
 

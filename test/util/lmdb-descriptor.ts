@@ -3,7 +3,7 @@
  * meta pages.
  */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 
 const O_DSYNC = 0o10000
 

@@ -1,6 +1,6 @@
 /** Requests by the operations of an OpenAPI document, whose answers are compared with it. */
 import { expect } from 'vitest'
-import { must } from '../../src/util/assert.ts'
+import { must } from '../../src/util/errors.ts'
 import { type Answer, type Ask, ask } from '../api/client.ts'
 import { problemIn, resolve, type Schema } from './json-schema.ts'
 

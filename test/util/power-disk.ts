@@ -23,8 +23,8 @@ import {
   writeSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { assert, must } from '../../src/util/assert.ts'
 import { type Disk, type FileHandle, type FileKind, disk as real } from '../../src/util/disk.ts'
+import { assert, must } from '../../src/util/errors.ts'
 import { MemoryDisk } from './memory-disk.ts'
 import type { Random } from './random.ts'
 

@@ -14,9 +14,8 @@
  * nothing gets no further slice once its client has gone, and its lists are never completed.
  */
 
-import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
-import { CLIENT_GONE } from '../../util/errors.ts'
+import { CLIENT_GONE, must } from '../../util/errors.ts'
 import { GRAPHQL_WAIT_MS_MAX } from '../../util/limits.ts'
 
 export const GRAPHQL_SLICE_MS = 5

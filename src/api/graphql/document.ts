@@ -10,7 +10,7 @@ import type {
   GraphQLSchema,
   SelectionSetNode,
 } from 'graphql'
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import {
   GRAPHQL_DEPTH_MAX,
   GRAPHQL_FIELDS_MAX,

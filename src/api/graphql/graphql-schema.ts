@@ -8,8 +8,8 @@
 
 import { readdirSync, readFileSync } from 'node:fs'
 import type { GraphQLEnumType, GraphQLFieldResolver, GraphQLSchema } from 'graphql'
-import { assert } from '../../util/assert.ts'
 import { DIST } from '../../util/build-files.ts'
+import { assert } from '../../util/errors.ts'
 import { audited } from './audit.ts'
 import { type Context, meterLists, requireScope } from './context.ts'
 import {

@@ -2,7 +2,7 @@
 import type { Pool, PoolColumn } from '../../catalog/documents/model.ts'
 import { clickHouseTypeOf } from '../../format/clickhouse-type.ts'
 import { NUMBER_TYPES, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import type { Context } from './context.ts'
 import type { ShownColumn } from './parents.ts'
 

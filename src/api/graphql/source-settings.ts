@@ -1,7 +1,7 @@
 /** The connection settings of a data source, and table settings, as the API shows them. */
 import type { DataSource, Pool, SourceTable, TableSettings } from '../../catalog/documents/model.ts'
 import { NO_SENDER, type SignatureSettings } from '../../format/sender.ts'
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import type { GraphqlDeps } from './context.ts'
 import type { Enums } from './schema-types.ts'
 

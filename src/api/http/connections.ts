@@ -8,8 +8,8 @@
  *   W-9  The time and the bytes that a client may take for each of these are bounded.
  */
 import { readFileSync } from 'node:fs'
-import type { Moves } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
+import type { Moves } from '../../util/errors.ts'
 import {
   CONNECTIONS_MAX,
   DESCRIPTORS_RESERVED,

@@ -7,8 +7,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
-import { assert, must } from '../../util/assert.ts'
-import type { Refusal } from '../../util/errors.ts'
+import { assert, must, type Refusal } from '../../util/errors.ts'
 import {
   DRAIN_GRACE_MS,
   HTTP_CHECK_MS,

@@ -16,8 +16,8 @@
  *        A stream buffers STREAM_AHEAD_BYTES and one chunk, and uWebSockets.js at most one piece.
  */
 
-import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
+import { must } from '../../util/errors.ts'
 import { KiB, MiB, STREAM_IDLE_MS } from '../../util/limits.ts'
 import { fail, warn } from '../../util/say.ts'
 import type { ApiTimes, StreamAnswer, StreamReply } from '../api-types.ts'

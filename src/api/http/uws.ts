@@ -9,9 +9,8 @@ import type {
   us_socket,
 } from 'uWebSockets.js'
 import { type AddressInfo, createServer } from 'node:net'
-import { assert } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
-import type { Refusal } from '../../util/errors.ts'
+import { assert, type Refusal } from '../../util/errors.ts'
 import { CORK_BYTES, KiB, SMALL_ANSWER_LENGTH, STREAM_BACKED_BYTES } from '../../util/limits.ts'
 import { REQUEST_ID } from '../../util/request-id.ts'
 import type { Reply } from '../api-types.ts'

@@ -8,9 +8,9 @@
  *        brought less than BODY_BYTES_PER_SECOND_MIN in its last window gets 408 while others wait
  *        for its space. While nobody waits it may go on: a phone on a slow link has BODY_MS_MAX.
  */
-import { assert, must } from '../../util/assert.ts'
+
 import { monotonicMs } from '../../util/clock.ts'
-import type { Refusal } from '../../util/errors.ts'
+import { assert, must, type Refusal } from '../../util/errors.ts'
 import {
   BODY_BYTES_MAX,
   BODY_BYTES_PER_SECOND_MIN,

@@ -20,7 +20,7 @@
 
 import { align8 } from '../../format/batch-layout.ts'
 import { RECORD_HEADER_BYTES } from '../../format/log-record.ts'
-import { assert, must } from '../../util/assert.ts'
+import { assert, must } from '../../util/errors.ts'
 import {
   KiB,
   SLAB_BYTES,

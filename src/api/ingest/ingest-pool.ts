@@ -8,7 +8,7 @@
  * is replaced, and the pool resumes (app/cut-over.ts).
  */
 import type { BatchCost } from '../../format/batch-layout.ts'
-import { assert } from '../../util/assert.ts'
+import { assert } from '../../util/errors.ts'
 
 export interface IngestSchema {
   readonly version: number

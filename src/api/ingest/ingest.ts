@@ -16,9 +16,8 @@
  */
 import { ERROR_WORDS } from '../../parse/kernel.ts'
 import type { ParseResult } from '../../parse/parse-task.ts'
-import { assert, must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
-import type { Refusal } from '../../util/errors.ts'
+import { assert, must, type Refusal } from '../../util/errors.ts'
 import {
   BATCH_BYTES_MAX,
   BATCHES_UNDER_WAY_MAX,

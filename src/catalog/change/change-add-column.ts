@@ -3,7 +3,7 @@
  * and job change together.
  */
 
-import { assert } from '../../util/assert.ts'
+import { assert } from '../../util/errors.ts'
 import type { BadRequest, ColumnInput } from '../documents/catalog-types.ts'
 import { keys } from '../documents/memory.ts'
 import { type AddColumnInput, type AddColumnJob, type Job, type Pool, versionOf } from '../documents/model.ts'

@@ -2,7 +2,7 @@
  * The jobs of imports. An import runs while its request does, so its job is IN_PROGRESS at once. It
  * says how far the file is durable: whoever loads the file goes on there.
  */
-import { assert } from '../../util/assert.ts'
+import { assert } from '../../util/errors.ts'
 import type { Memory } from '../documents/memory.ts'
 import type { ImportInput, ImportJob, ImportProgress } from '../documents/model.ts'
 import { type Decide, unchanged } from './change.ts'

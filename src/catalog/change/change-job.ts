@@ -7,7 +7,7 @@
  * jobs. Each function may be run again after a crash: a step that was taken changes nothing.
  */
 
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { newId } from '../../util/ids.ts'
 import { JOBS_ENDED_MAX, JOBS_UNFINISHED_MAX } from '../../util/limits.ts'
 import { mayTake } from '../../util/shares.ts'

@@ -3,7 +3,7 @@
  * (query/); here the columns and the type are checked again, because the pool may have changed.
  */
 import { NUMBER_TYPES, ORDERED_TYPES } from '../../format/schema.ts'
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { METRIC_DIMENSIONS_MAX, SQL_TEXT_BYTES_MAX } from '../../util/limits.ts'
 import type { IdOrName } from '../documents/catalog-types.ts'
 import { keys, type Memory } from '../documents/memory.ts'

@@ -2,7 +2,7 @@
  * Changes of access policies and of their assignments. An application has at most one policy on a
  * pool: assigning another one replaces it.
  */
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { COLUMNS_MAX, POLICIES_PER_POOL_MAX, SQL_TEXT_BYTES_MAX } from '../../util/limits.ts'
 import type { Entry, IdOrName } from '../documents/catalog-types.ts'
 import { keys, type Memory } from '../documents/memory.ts'

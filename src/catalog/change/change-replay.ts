@@ -2,7 +2,7 @@
  * The job that takes rejected events of a pool in again. Its document says how far it is, so that
  * it goes on after a kill and counts nothing twice.
  */
-import { assert } from '../../util/assert.ts'
+import { assert } from '../../util/errors.ts'
 import type { Job, Pool, ReplayInput, ReplayJob, ReplayPosting, ReplayProgress } from '../documents/model.ts'
 import { type Decide, unchanged } from './change.ts'
 import { created, DELETED, failed, newJob, stored, theJob, unfinishedJobs } from './change-job.ts'

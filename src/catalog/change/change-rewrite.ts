@@ -1,6 +1,6 @@
 /** The jobs that delete rows of a pool, or set columns of them. */
 
-import { assert } from '../../util/assert.ts'
+import { assert } from '../../util/errors.ts'
 import { keys } from '../documents/memory.ts'
 import {
   type Job,

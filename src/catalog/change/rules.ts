@@ -7,7 +7,7 @@
 import { clickHouseTypeOf, mapClickHouseType } from '../../format/clickhouse-type.ts'
 import { bodyPropertyProblem, propertyFacts, requestPart } from '../../format/json-property.ts'
 import { COLUMN_TYPES, type ColumnType, NUMBER_TYPES, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
-import { assert, must } from '../../util/assert.ts'
+import { assert, must } from '../../util/errors.ts'
 import {
   CLICKHOUSE_TYPE_CHARACTERS_MAX,
   COLUMN_NAME_BYTES_MAX,

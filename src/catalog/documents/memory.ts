@@ -3,8 +3,7 @@
  * is applied only after it is durable, so everything that a reader sees here survives a crash.
  */
 import type { PoolSchema } from '../../format/schema.ts'
-import { assert, must } from '../../util/assert.ts'
-import { Damaged } from '../../util/errors.ts'
+import { assert, Damaged, must } from '../../util/errors.ts'
 import type { Change, Entry } from './catalog-types.ts'
 import { Collection } from './collection.ts'
 import {

@@ -8,7 +8,7 @@ import {
   type SchemaKey,
 } from '../../format/schema.ts'
 import type { SenderSettings } from '../../format/sender.ts'
-import { assert } from '../../util/assert.ts'
+import { assert } from '../../util/errors.ts'
 
 interface Authorship {
   readonly createdAt: string

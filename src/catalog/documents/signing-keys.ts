@@ -4,7 +4,7 @@
  * copied an old key cannot make tokens with it for ever.
  */
 import { randomBytes } from 'node:crypto'
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { TOKEN_SECONDS } from '../../util/limits.ts'
 import type { SigningKey } from './model.ts'
 

@@ -3,8 +3,7 @@
  * answer.
  */
 import type { MessagePort } from 'node:worker_threads'
-import { must } from '../../util/assert.ts'
-import { Unavailable } from '../../util/errors.ts'
+import { must, Unavailable } from '../../util/errors.ts'
 import { serve } from '../../util/thread-server.ts'
 import type { CatalogCalls, CatalogThreadData, Change } from '../documents/catalog-types.ts'
 import { NotChanged, openStore, type Store } from './catalog-store.ts'

@@ -5,8 +5,7 @@
  * whether a change was made, nothing more is written until a restart: a pool number that is given
  * twice would mix the records of two pools.
  */
-import { assert } from '../../util/assert.ts'
-import { Unavailable } from '../../util/errors.ts'
+import { assert, Unavailable } from '../../util/errors.ts'
 import { fail } from '../../util/say.ts'
 import { startThread } from '../../util/thread-kit.ts'
 import type { CatalogCalls, CatalogThreadData, Change, Entry } from '../documents/catalog-types.ts'

@@ -1,7 +1,7 @@
 /** Positions in the order of a table's key, as texts that a catalog holds, and as conditions. */
 import type { ColumnType, PoolSchema } from '../../format/schema.ts'
 import { RECEIVED_AT } from '../../format/schema.ts'
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
 import { sortedBy } from './table.ts'
 

@@ -15,9 +15,8 @@
 
 import { PAYLOAD, type PoolSchema } from '../../format/schema.ts'
 import { ClickHouseError } from '../../query/clickhouse/http.ts'
-import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
-import { CannotRun, TABLES_REFUSED, Unavailable } from '../../util/errors.ts'
+import { CannotRun, must, TABLES_REFUSED, Unavailable } from '../../util/errors.ts'
 import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
 import { rowsOf, run } from './statements.ts'
 import {

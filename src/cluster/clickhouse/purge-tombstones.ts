@@ -18,9 +18,8 @@
  */
 import type { PoolSchema } from '../../format/schema.ts'
 import { VERSION } from '../../query/clickhouse/rows.ts'
-import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
-import { Unavailable } from '../../util/errors.ts'
+import { must, Unavailable } from '../../util/errors.ts'
 import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
 import { versionOfJob } from '../keeper/versions.ts'
 import { rowsOf, run } from './statements.ts'

@@ -5,7 +5,7 @@
 import type { PoolSchema } from '../../format/schema.ts'
 import type { QueryPlace } from '../../query/clickhouse/engine.ts'
 import type { PoolTable } from '../../query/clickhouse/rows.ts'
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
 import { syncedReplicas } from './synced-replicas.ts'
 import { DELETED, sortedBy } from './table.ts'

@@ -14,9 +14,8 @@
  */
 import { WHOLE } from '../../query/clickhouse/engine.ts'
 import { VERSION } from '../../query/clickhouse/rows.ts'
-import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
-import { Unavailable } from '../../util/errors.ts'
+import { must, Unavailable } from '../../util/errors.ts'
 import { INSERT_MS_MAX, MiB } from '../../util/limits.ts'
 import { quoteClickHouseName } from '../../util/sql.ts'
 import type { KeeperClient } from '../keeper/keeper-client.ts'

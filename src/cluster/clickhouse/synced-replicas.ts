@@ -12,8 +12,7 @@
  */
 import { WHOLE } from '../../query/clickhouse/engine.ts'
 import { ClickHouseError, unavailable } from '../../query/clickhouse/http.ts'
-import { must } from '../../util/assert.ts'
-import { Unavailable } from '../../util/errors.ts'
+import { must, Unavailable } from '../../util/errors.ts'
 import { quoteClickHouseText } from '../../util/sql.ts'
 import { readRows } from './statements.ts'
 import { syncReplica } from './table.ts'

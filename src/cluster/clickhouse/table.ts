@@ -16,7 +16,7 @@ import {
   RECEIVED_AT,
 } from '../../format/schema.ts'
 import { VERSION } from '../../query/clickhouse/rows.ts'
-import { assert, must } from '../../util/assert.ts'
+import { assert, must } from '../../util/errors.ts'
 import { quoteClickHouseName, quoteClickHouseText } from '../../util/sql.ts'
 
 /** 1 in a row that says that the record is deleted. */

@@ -11,9 +11,8 @@
 import { randomInt } from 'node:crypto'
 import { connect as connectPlain, type Socket } from 'node:net'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
-import { assert } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
-import { Unavailable } from '../../util/errors.ts'
+import { assert, Unavailable } from '../../util/errors.ts'
 import { MiB } from '../../util/limits.ts'
 import { inform, warn } from '../../util/say.ts'
 import {

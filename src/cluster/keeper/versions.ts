@@ -9,8 +9,7 @@
  * Requests that come while a write is away share the next one.
  */
 import { ROW_BITS } from '../../query/clickhouse/rows.ts'
-import { assert } from '../../util/assert.ts'
-import { Unavailable } from '../../util/errors.ts'
+import { assert, Unavailable } from '../../util/errors.ts'
 import { KEEPER_ERROR } from './jute.ts'
 import { isRefused, type KeeperClient } from './keeper-client.ts'
 

@@ -12,8 +12,7 @@
  */
 import type { Entry } from '../../catalog/documents/catalog-types.ts'
 import { sealEntry } from '../../catalog/lmdb/seal.ts'
-import { must } from '../../util/assert.ts'
-import { CannotRun } from '../../util/errors.ts'
+import { CannotRun, must } from '../../util/errors.ts'
 import { tablesPath } from '../clickhouse/pool-tables.ts'
 import type { TablesInKeeper } from '../clickhouse/stored-rows.ts'
 import { KEEPER_ERROR, type Write } from '../keeper/jute.ts'

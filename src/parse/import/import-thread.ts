@@ -6,7 +6,7 @@
  *   W-9  The thread holds PIECES_MAX pieces of the body, one decoded piece and one batch.
  */
 import type { MessagePort } from 'node:worker_threads'
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { moved, serve } from '../../util/thread-server.ts'
 import type { Pieces } from '../gunzip.ts'
 import { CsvReader } from './csv.ts'

@@ -19,7 +19,6 @@
  */
 import type { DuckDBConnection, DuckDBResult } from '@duckdb/node-api'
 import type { SchemaColumn } from '../../format/schema.ts'
-import { must } from '../../util/assert.ts'
 import {
   DuckDBArrayType,
   DuckDBInstance,
@@ -31,7 +30,7 @@ import {
 } from '../../util/duckdb.ts'
 import { isOutOfMemory } from '../../util/duckdb-errors.ts'
 import { applySettings } from '../../util/duckdb-settings.ts'
-import { BodyBroken, Unavailable } from '../../util/errors.ts'
+import { BodyBroken, must, Unavailable } from '../../util/errors.ts'
 import { IMPORT_ROW_BYTES_MAX, KiB, PARQUET_MEMORY_BYTES } from '../../util/limits.ts'
 import { quoteText } from '../../util/sql.ts'
 import { type CallPort, serve } from '../../util/thread-server.ts'

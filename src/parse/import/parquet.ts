@@ -7,10 +7,9 @@
  */
 import { rmSync, statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { assert } from '../../util/assert.ts'
 import type { Callee } from '../../util/callee.ts'
 import { disk, isDiskError, isOutOfRoom } from '../../util/disk.ts'
-import { BodyBroken, Unavailable } from '../../util/errors.ts'
+import { assert, BodyBroken, Unavailable } from '../../util/errors.ts'
 import { MiB, PARQUET_MEMORY_BYTES, QUERY_NICE, SPOOL_FREE_BYTES_MIN } from '../../util/limits.ts'
 import { startProcess } from '../../util/process-kit.ts'
 import type { Pieces } from '../gunzip.ts'

@@ -11,7 +11,7 @@
  *   W-9  A batch has at most EVENTS_MAX rows and BODY_BYTES_MAX bytes.
  */
 import { isUtf8 } from 'node:buffer'
-import { assert } from '../../util/assert.ts'
+import { assert } from '../../util/errors.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX, IMPORT_ROW_BYTES_MAX } from '../../util/limits.ts'
 import { DOCUMENT, describeDocument, describeGrammar, EXPECTED } from '../event-error.ts'
 import { JsonScan } from '../json-scan.ts'

@@ -4,7 +4,7 @@
  * into JSON.
  */
 import type { SignatureError, SignatureSettings } from '../../format/sender.ts'
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { describeDocument } from '../event-error.ts'
 import { gunzipBody } from '../gunzip.ts'
 import { withoutMark } from '../json-scan.ts'

@@ -11,7 +11,7 @@
  * called here directly.
  */
 import { ZSTDDecoder } from 'zstddec'
-import { assert, must } from '../../util/assert.ts'
+import { assert, must } from '../../util/errors.ts'
 import { BODY_BYTES_MAX } from '../../util/limits.ts'
 import { type BodyRefusal, bodyTooLarge, refuseBody } from './body-error.ts'
 

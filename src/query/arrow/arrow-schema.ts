@@ -2,7 +2,7 @@
 import * as arrow from 'apache-arrow'
 import { arrowType, END_OF_STREAM, MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow.ts'
 import { type ColumnType, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { parsePrinted, type QueryColumn } from '../expression/operand.ts'
 import type { Table } from '../plan/answer-table.ts'
 

@@ -13,8 +13,8 @@
 import type { DuckDBDataChunk, DuckDBVector } from '@duckdb/node-api'
 import { valueBytes } from '../../format/batch-layout.ts'
 import { COLUMN_TYPE, type ColumnType } from '../../format/schema.ts'
-import { assert } from '../../util/assert.ts'
 import { DuckDBTypeId } from '../../util/duckdb.ts'
+import { assert } from '../../util/errors.ts'
 import { type KernelChoice, tryNative } from '../../util/native.ts'
 
 /** One column of a chunk. Its memory is valid as long as this object is held. */

@@ -3,7 +3,7 @@ import { type Data, MetadataVersion, type RecordBatch, tableFromIPC, type Vector
 import { FileBlock, Footer } from 'apache-arrow/ipc/metadata/file'
 import { Message } from 'apache-arrow/ipc/metadata/message'
 import { END_OF_STREAM, MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow.ts'
-import { assert, must } from '../../util/assert.ts'
+import { assert, must } from '../../util/errors.ts'
 import type { QueryColumn } from '../expression/operand.ts'
 import { printDate, printInstant, shortestSingle } from '../expression/print-values.ts'
 import { csvLine } from '../plan/answer-table.ts'

@@ -11,9 +11,8 @@
 import { randomUUID } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import type { Propeller } from '../../catalog/documents/model.ts'
-import { must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
-import { CLIENT_GONE, Unavailable } from '../../util/errors.ts'
+import { CLIENT_GONE, must, Unavailable } from '../../util/errors.ts'
 import {
   ANSWER_CHARACTERS_MAX,
   MiB,

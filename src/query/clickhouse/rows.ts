@@ -7,7 +7,7 @@
  * With several shards all of this is done on each of them.
  */
 import type { PoolSchema } from '../../format/schema.ts'
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { quoteClickHouseName } from '../../util/sql.ts'
 import { queryColumns } from '../expression/operand.ts'
 import { internal, outputName } from '../expression/select.ts'

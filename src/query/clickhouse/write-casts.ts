@@ -1,6 +1,6 @@
 /** Casts as SQL of ClickHouse: what does not fit is null. */
 import type { ColumnType } from '../../format/schema.ts'
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import type { Typed, ValueKind } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
 import { dateOfText, instantOfText, integerOfText, realOfText } from './read-texts.ts'

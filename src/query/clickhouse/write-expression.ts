@@ -9,7 +9,7 @@
  *              makes NaN, so only its results are compared in that way.
  *   nulls      -OrNull: an aggregate over no rows is null
  */
-import { AssertionFailed, assert, must } from '../../util/assert.ts'
+import { AssertionFailed, assert, must } from '../../util/errors.ts'
 import { quoteClickHouseName } from '../../util/sql.ts'
 import { READ_PARTS } from '../expression/functions.ts'
 import type { Select } from '../expression/select.ts'

@@ -1,6 +1,6 @@
 /** The rows that a job changes, and their new values, as SQL over a pool's own table. */
 import type { ColumnType } from '../../format/schema.ts'
-import { AssertionFailed } from '../../util/assert.ts'
+import { AssertionFailed } from '../../util/errors.ts'
 import type { Typed } from '../expression/typed.ts'
 import type { Bound } from '../expression/values.ts'
 import { ClickHouseWriter } from './write-expression.ts'

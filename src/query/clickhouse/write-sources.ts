@@ -6,7 +6,7 @@
  *                 equality: without one both sides get a column that is the same in all rows.
  *   combinations  UNION, INTERSECT and EXCEPT as groups: ClickHouse's INTERSECT ALL counts no rows.
  */
-import { AssertionFailed, must } from '../../util/assert.ts'
+import { AssertionFailed, must } from '../../util/errors.ts'
 import { quoteClickHouseName } from '../../util/sql.ts'
 import { internal, type Select, type Source } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'

@@ -1,5 +1,5 @@
 /** A plan as a statement of ClickHouse (25.3 and newer). */
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { quoteClickHouseName } from '../../util/sql.ts'
 import { type Order, type Output, outputName, type Select } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'

@@ -9,8 +9,7 @@
  * The lane says how a query has ended, and the client decides whether and where it runs again.
  */
 import { rm } from 'node:fs/promises'
-import { type Moves, moved, must } from '../../util/assert.ts'
-import { CLIENT_GONE, Unavailable } from '../../util/errors.ts'
+import { CLIENT_GONE, type Moves, moved, must, Unavailable } from '../../util/errors.ts'
 import type { QueryProcessName } from '../../util/paths.ts'
 import type { QueryDone } from '../plan/query-task.ts'
 import { QueryTurns, type TurnOptions, type TurnTaker } from '../plan/query-turns.ts'

@@ -8,11 +8,11 @@
  * A process that crashed while it ran queries starts again at once: these queries go to another
  * lane (engine-lane.ts), and others should not wait for what they did.
  */
-import { type Moves, moved } from '../../util/assert.ts'
+
 import { workerFile } from '../../util/build-files.ts'
 import type { Callee } from '../../util/callee.ts'
 import { monotonicMs } from '../../util/clock.ts'
-import { Unavailable } from '../../util/errors.ts'
+import { type Moves, moved, Unavailable } from '../../util/errors.ts'
 import { QUERY_NICE } from '../../util/limits.ts'
 import type { QueryProcessName } from '../../util/paths.ts'
 import { startProcess } from '../../util/process-kit.ts'

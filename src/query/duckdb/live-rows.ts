@@ -15,7 +15,7 @@
 import { ROW_NUMBER } from '../../format/row-changes.ts'
 import { COLUMN_TYPE, type PoolSchema, SEQUENCE } from '../../format/schema.ts'
 import type { DeletionVector, QuerySegment } from '../../index/index-types.ts'
-import { assert } from '../../util/assert.ts'
+import { assert } from '../../util/errors.ts'
 import { quoteName, quoteText } from '../../util/sql.ts'
 import { type QueryColumn, queryColumns } from '../expression/operand.ts'
 import type { Restriction, Statement } from '../plan/plan.ts'

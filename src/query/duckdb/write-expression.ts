@@ -9,7 +9,7 @@
  *              calendar ends with errors: its years are -290308 to 294247.
  */
 import { COLUMN_TYPE } from '../../format/schema.ts'
-import { AssertionFailed, assert, must } from '../../util/assert.ts'
+import { AssertionFailed, assert, must } from '../../util/errors.ts'
 import { QUANTILES_MAX } from '../../util/limits.ts'
 import { quoteName } from '../../util/sql.ts'
 import type { IntervalUnit } from '../expression/ast.ts'

@@ -1,5 +1,5 @@
 /** DuckDB's dialect: a plan as one statement, in which every value of a caller is bound. */
-import { AssertionFailed } from '../../util/assert.ts'
+import { AssertionFailed } from '../../util/errors.ts'
 import { quoteName } from '../../util/sql.ts'
 import type { Order, Output, Select, Source } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'

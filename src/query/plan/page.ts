@@ -10,7 +10,7 @@
  *   away from the counted end     the rows at the place and beyond it, without the first `ordinal`
  *   towards the counted end       `ordinal - 1` rows at the place, then those beyond it
  */
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { GRAPHQL_VALUES_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX } from '../../util/limits.ts'
 import { allOf, internal, type Output, outputOf, type Select } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'

@@ -1,5 +1,5 @@
 /** The things that every planner gets beside the pool and the question. */
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import type { Expression } from '../expression/ast.ts'
 import { checkCondition } from '../expression/check.ts'
 import type { PoolView } from '../expression/operand.ts'

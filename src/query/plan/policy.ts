@@ -11,7 +11,7 @@
  */
 import type { AccessPolicy, Pool } from '../../catalog/documents/model.ts'
 import type { PoolSchema } from '../../format/schema.ts'
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { checkCondition, type PolicyValue } from '../expression/check.ts'
 import { NO_JSON_VALUE } from '../expression/kinds.ts'
 import { exactColumn, type PoolView, queryColumns, quoted } from '../expression/operand.ts'

@@ -18,9 +18,9 @@
  *   W-9  The engine lets no query in whose application has used up its share of
  *        QUERIES_WAITING_BYTES_MAX (waitingBytes).
  */
-import { type Moves, moved } from '../../util/assert.ts'
+
 import { monotonicMs } from '../../util/clock.ts'
-import { Unavailable } from '../../util/errors.ts'
+import { type Moves, moved, Unavailable } from '../../util/errors.ts'
 import { FairQueue } from '../../util/fair-queue.ts'
 import { QUERY_SHORT_MS, QUERY_WAITING_BYTES_MIN } from '../../util/limits.ts'
 import type { Statement } from './plan.ts'

@@ -2,7 +2,7 @@
  * The records whose unique id is one of a list, in the order of the list. One id may be that of
  * several records: the key has other columns too.
  */
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { GRAPHQL_VALUES_MAX, RECORDS_MAX, UNIQUE_IDS_MAX } from '../../util/limits.ts'
 import { exactColumn, type PoolView, parseValue, type QueryColumn } from '../expression/operand.ts'
 import { internal, outputName } from '../expression/select.ts'

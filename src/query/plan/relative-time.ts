@@ -9,7 +9,7 @@
  * zone's clock shows a whole one now, and all are equally long.
  */
 import type { Temporal } from 'temporal-polyfill'
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { quoted } from '../expression/operand.ts'
 import { Refused } from '../expression/values.ts'
 import { loadedTemporal } from './time-zone.ts'

@@ -11,7 +11,7 @@
  *                   a clock in UTC would show it. The first instant of a date is where its midnight
  *                   does not exist, or comes twice. A date that a zone skipped has no interval.
  */
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { TIME_SERIES_INTERVALS_MAX, TIME_SERIES_LISTED_MAX } from '../../util/limits.ts'
 import { type CalendarUnit, type KeyRule, ORIGIN_MS, type Step } from '../expression/time-key.ts'
 import { stepAt, stepsBetween, valueAt, withoutRepeats, type ZoneClock } from './time-zone.ts'

@@ -1,5 +1,5 @@
 /** The time series: a metric by intervals of time, for all rows and by groups of them. */
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import {
   TIME_SERIES_GROUPS_MAX,
   TIME_SERIES_INTERVALS_MAX,

@@ -6,7 +6,7 @@
  * there are some 600 zones with up to 30 kilobytes each.
  */
 import type { Temporal } from 'temporal-polyfill'
-import { assert, must } from '../../util/assert.ts'
+import { assert, must } from '../../util/errors.ts'
 import { ZONE_CHANGES_MAX, ZONES_MAX } from '../../util/limits.ts'
 import type { Step } from '../expression/time-key.ts'
 

@@ -8,7 +8,7 @@
  *   outputs, HAVING,       with GROUP BY or an aggregate: what GROUP BY has, and aggregates;
  *   ORDER BY               else values of rows
  */
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { TEXTS_JOINED_MAX } from '../../util/limits.ts'
 import type {
   Expression,

@@ -1,6 +1,6 @@
 /** sqlV1 and describeSqlV1: one SELECT over the pools that a reader may query. */
 import type { ColumnType } from '../../format/schema.ts'
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { SQL_TEXT_BYTES_MAX, STATEMENT_ROWS_MAX } from '../../util/limits.ts'
 import type { SqlStatement } from '../expression/ast.ts'
 import { endOfPart } from '../expression/lexical.ts'

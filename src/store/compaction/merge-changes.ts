@@ -7,7 +7,7 @@
  */
 import { changedName, ROW_NUMBER } from '../../format/row-changes.ts'
 import { COLUMN_TYPE, type ColumnType, type PoolSchema } from '../../format/schema.ts'
-import { must } from '../../util/assert.ts'
+import { must } from '../../util/errors.ts'
 import { BODY_BYTES_MAX } from '../../util/limits.ts'
 import { quoteText } from '../../util/sql.ts'
 import type { MergeChanges } from './compaction-types.ts'

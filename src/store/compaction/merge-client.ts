@@ -1,8 +1,7 @@
 /** The client of the merge thread. A server that has nothing to merge keeps no second DuckDB. */
 import type { PoolSchema } from '../../format/schema.ts'
-import { assert } from '../../util/assert.ts'
 import type { ResultOf, ValueOf } from '../../util/callee.ts'
-import { SegmentDamaged, Unavailable } from '../../util/errors.ts'
+import { assert, SegmentDamaged, Unavailable } from '../../util/errors.ts'
 import { ThreadOnDemand } from '../../util/thread-on-demand.ts'
 import type {
   MergeCalls,

@@ -16,7 +16,7 @@
  *        not removed.
  */
 import type { CompactionCommit, PoolSegment, QuerySegment } from '../../index/index-types.ts'
-import { assert, must } from '../../util/assert.ts'
+import { assert, must } from '../../util/errors.ts'
 import { crashPoint } from '../../util/fault-injection.ts'
 import type {
   CompactPool,

@@ -24,8 +24,7 @@
  * waits for ticks comes sooner. `--retention-days-ahead` moves the clock of retention alone.
  */
 import type { PoolSegment } from '../../index/index-types.ts'
-import { AssertionFailed, assert, must } from '../../util/assert.ts'
-import { Unavailable } from '../../util/errors.ts'
+import { AssertionFailed, assert, must, Unavailable } from '../../util/errors.ts'
 import { MEMTABLE_BYTES_MAX } from '../../util/limits.ts'
 import type {
   CompactPool,

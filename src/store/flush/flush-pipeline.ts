@@ -15,8 +15,7 @@
  */
 
 import type { FlushCommit, FlushCommitted } from '../../index/index-types.ts'
-import { AssertionFailed, assert } from '../../util/assert.ts'
-import { Unavailable } from '../../util/errors.ts'
+import { AssertionFailed, assert, Unavailable } from '../../util/errors.ts'
 import type { Lane } from './flush-policy.ts'
 import { type MemtableGroup, PoolMemtable } from './memtable.ts'
 import type { RecentFlush } from './recent-flushes.ts'

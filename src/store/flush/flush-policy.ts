@@ -12,7 +12,7 @@
  *           0017).
  */
 
-import { assert } from '../../util/assert.ts'
+import { assert } from '../../util/errors.ts'
 import { FLUSHES_SMALL, LOG_UNFLUSHED_BYTES, MEMTABLE_WAITING_BYTES_MAX } from '../../util/limits.ts'
 import type { FlushLimits, Moment, PoolMemtable } from './memtable.ts'
 

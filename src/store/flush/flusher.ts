@@ -15,9 +15,8 @@
  */
 
 import type { PoolSchema } from '../../format/schema.ts'
-import { assert, must } from '../../util/assert.ts'
 import { type Clock, realClock } from '../../util/clock.ts'
-import { Unavailable } from '../../util/errors.ts'
+import { assert, must, Unavailable } from '../../util/errors.ts'
 import {
   DISK_RETRY_MS,
   FLUSH_BYTES,

@@ -8,7 +8,7 @@
  */
 import { type BatchBuffer, batchRows } from '../../format/batch-layout.ts'
 import type { PoolSchema } from '../../format/schema.ts'
-import { assert, must } from '../../util/assert.ts'
+import { assert, must } from '../../util/errors.ts'
 import { KiB } from '../../util/limits.ts'
 
 /**

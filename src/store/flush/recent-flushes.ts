@@ -9,7 +9,7 @@
  * written again O(log n) times, as in a binary counter.
  */
 
-import { assert } from '../../util/assert.ts'
+import { assert } from '../../util/errors.ts'
 import { RECENT_FLUSH_BYTES_MAX, RECENT_FLUSH_ROWS_MAX } from '../../util/limits.ts'
 import type { MemtableEntry } from './memtable.ts'
 

@@ -19,7 +19,7 @@ import {
 import { VERSION_BYTES, writeVersion } from '../../format/key.ts'
 import { afterDelete, type KeyRun, KeyRunWriter, withVersions } from '../../format/key-run.ts'
 import { longOrder, minMaxRows, numberOrder, type RowOrder, textOrder } from '../../format/zone-map.ts'
-import { assert } from '../../util/assert.ts'
+import { assert } from '../../util/errors.ts'
 import { ENTRY_WORDS, type MemtableEntry } from '../flush/memtable.ts'
 import {
   type Assembler,

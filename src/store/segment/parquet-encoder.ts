@@ -13,7 +13,7 @@ import {
   SEQUENCE,
   uniqueColumns,
 } from '../../format/schema.ts'
-import { assert } from '../../util/assert.ts'
+import { assert } from '../../util/errors.ts'
 import { ROW_GROUP_ROWS } from '../../util/limits.ts'
 import { type KernelChoice, tryNative } from '../../util/native.ts'
 import type { MemtableEntry } from '../flush/memtable.ts'

@@ -3,8 +3,7 @@
  * with them. With --verify it compares the bytes of each object too.
  */
 import { CLEAN, type CommandInput, DAMAGED } from '../../database/command.ts'
-import { must } from '../../util/assert.ts'
-import { CannotRun, Unavailable } from '../../util/errors.ts'
+import { CannotRun, must, Unavailable } from '../../util/errors.ts'
 import { say } from '../../util/say.ts'
 import { forEachAtOnce } from '../backup/copy-file.ts'
 import { withProgress } from '../progress.ts'

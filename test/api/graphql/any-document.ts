@@ -1,7 +1,7 @@
 /** Makes a valid document for any root field of the schema, from its types alone. */
 import type * as Graphql from 'graphql'
 import type { makeSchema } from '../../../src/api/graphql/graphql-schema.ts'
-import { must } from '../../../src/util/assert.ts'
+import { must } from '../../../src/util/errors.ts'
 import { loadPackage } from '../../../src/util/load-package.ts'
 
 const {

@@ -1,6 +1,6 @@
 /** Reads appendix-a.txt: the schema that existing clients are written against. */
 import { readFileSync } from 'node:fs'
-import { must } from '../../../src/util/assert.ts'
+import { must } from '../../../src/util/errors.ts'
 
 /** A type: its kind, and its members (fields, values or types) as one line each. */
 export interface Expected {

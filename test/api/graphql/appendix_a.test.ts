@@ -2,7 +2,7 @@
 import type * as Graphql from 'graphql'
 import { expect, test } from 'vitest'
 import { makeSchema } from '../../../src/api/graphql/graphql-schema.ts'
-import { must } from '../../../src/util/assert.ts'
+import { must } from '../../../src/util/errors.ts'
 import { loadPackage } from '../../../src/util/load-package.ts'
 import { readAppendix } from './appendix.ts'
 

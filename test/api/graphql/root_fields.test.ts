@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { makeSchema } from '../../../src/api/graphql/graphql-schema.ts'
 import { RULES } from '../../../src/api/graphql/scopes.ts'
 import { SCOPES, type Scope } from '../../../src/catalog/documents/model.ts'
-import { must } from '../../../src/util/assert.ts'
+import { must } from '../../../src/util/errors.ts'
 import { anyDocument, rootFields } from './any-document.ts'
 import { makeServer, type TestServer } from './server.ts'
 

@@ -9,7 +9,7 @@ import { Activity } from '../../../src/database/activity.ts'
 import type { Answered } from '../../../src/query/ask.ts'
 import type { BadQuery } from '../../../src/query/expression/values.ts'
 import type { RowPolicy } from '../../../src/query/plan/policy.ts'
-import { must } from '../../../src/util/assert.ts'
+import { must } from '../../../src/util/errors.ts'
 import { type Folder, makeFolder } from '../../catalog/folder.ts'
 
 /** One GraphQL error as clients see it. */

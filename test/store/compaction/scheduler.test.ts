@@ -13,8 +13,7 @@ import {
   COMPACT_SLOW_SEGMENTS_MAX,
   COMPACT_WAIT_MS_MAX,
 } from '../../../src/store/compaction/scheduler.ts'
-import { AssertionFailed } from '../../../src/util/assert.ts'
-import { SegmentDamaged, SegmentsDisagree, Unavailable } from '../../../src/util/errors.ts'
+import { AssertionFailed, SegmentDamaged, SegmentsDisagree, Unavailable } from '../../../src/util/errors.ts'
 import { DAY_US, segment } from './random-manifests.ts'
 import { SchedulerHarness, TICK_MS } from './scheduler-harness.ts'
 

@@ -3,8 +3,7 @@
  */
 import { beforeEach, describe, expect, test } from 'vitest'
 import { COMPACT_MEMTABLE_BYTES_MAX } from '../../../src/store/compaction/scheduler.ts'
-import { AssertionFailed } from '../../../src/util/assert.ts'
-import { SegmentDamaged, Unavailable } from '../../../src/util/errors.ts'
+import { AssertionFailed, SegmentDamaged, Unavailable } from '../../../src/util/errors.ts'
 import { settle } from '../flusher-harness.ts'
 import { DAY_US, segment } from './random-manifests.ts'
 import { SchedulerHarness, TICK_MS } from './scheduler-harness.ts'

@@ -4,7 +4,7 @@ import { cpSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync 
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
 import { readStore } from '../../../src/catalog/lmdb/catalog-store.ts'
-import { must } from '../../../src/util/assert.ts'
+import { must } from '../../../src/util/errors.ts'
 import { spawnServer, startServer, temporaryFolder } from '../../util/server.ts'
 import { weir } from '../folder.ts'
 import { backUp, readBackup, restoreAndStart } from './backups.ts'

@@ -5,7 +5,7 @@
 import { cpSync, existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, expect, test, vi } from 'vitest'
-import { must } from '../../../src/util/assert.ts'
+import { must } from '../../../src/util/errors.ts'
 import { flipBit, segmentsOf } from '../../path/damage.ts'
 import { startServer, temporaryFolder } from '../../util/server.ts'
 import { type Filled, fillFolder, weir } from '../folder.ts'
