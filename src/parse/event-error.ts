@@ -2,6 +2,7 @@
 
 import type { ColumnType, PoolSchema } from '../format/schema.ts'
 import { BODY_BYTES_MAX, DEPTH_MAX, EVENTS_MAX } from '../util/limits.ts'
+import { OPEN_OBJECT } from './characters.ts'
 
 /** The outcome of a whole document. `undecided` never leaves the worker (run-task.ts). */
 export const DOCUMENT = {
@@ -67,7 +68,6 @@ export const EXPECTED = Object.fromEntries(
 /** In the place of a byte: the document ended. */
 const END_OF_DOCUMENT = 256
 const SINGLE_QUOTE = 0x27
-const OPEN_OBJECT = 0x7b
 
 /**
  * Makes the word of a refused document, which stands in the place of an error word; the byte where

@@ -7,19 +7,15 @@
  * or inside a string, so no loop below needs to compare its position with the end. UTF-8 is checked
  * first, for the whole body. After that no step inspects bytes above 0x7f.
  */
+
 import { isUtf8 } from 'node:buffer'
 import { DEPTH_MAX } from '../util/limits.ts'
+import { BACKSLASH, COMMA, LOWER_U, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from './characters.ts'
 import { DOCUMENT, EXPECTED, FOUND, refusalWord } from './event-error.ts'
 import { hex4 } from './unescape.ts'
 
-const QUOTE = 0x22
-const COMMA = 0x2c
 const COLON = 0x3a
-const BACKSLASH = 0x5c
 const ZERO = 0x30
-const OPEN_ARRAY = 0x5b
-const OPEN_OBJECT = 0x7b
-const LOWER_U = 0x75
 const HEX_DIGIT = /[0-9a-f]/i
 
 /** Zeros behind the body: the longest look-ahead is an escaped surrogate pair. */

@@ -11,6 +11,7 @@ import { KIND, kindOf } from '../format/batch-layout.ts'
 import { deleteSchema, type PoolSchema, type RequestKind, withoutEnvelope } from '../format/schema.ts'
 import { assert, must } from '../util/errors.ts'
 import { EVENTS_MAX } from '../util/limits.ts'
+import { CLOSE_ARRAY, COMMA, OPEN_ARRAY, OPEN_OBJECT } from './characters.ts'
 import { coerce } from './coerce.ts'
 import { Column, KeyWriter, writeBatch } from './column-builders.ts'
 import { DOCUMENT, EVENT_ERROR, EXPECTED, errorWord, FOUND } from './event-error.ts'
@@ -32,10 +33,6 @@ import { EventScan } from './parse-event.ts'
 import { makePaths, type Paths } from './path.ts'
 import { setValue, type Value } from './set-value.ts'
 
-const COMMA = 0x2c
-const OPEN_ARRAY = 0x5b
-const CLOSE_ARRAY = 0x5d
-const OPEN_OBJECT = 0x7b
 /** The first byte of a context that is null. */
 const NULL = 0x6e
 /** In the place of a column: the event itself is not an object. */

@@ -5,17 +5,12 @@
  * The last duplicate of a key wins at each level, as in JSON.parse: a name that comes again forgets
  * all that was found below its earlier value.
  */
+import { CLOSE_ARRAY, CLOSE_OBJECT, COMMA, OPEN_ARRAY, OPEN_OBJECT, QUOTE } from './characters.ts'
 import { EXPECTED, FOUND } from './event-error.ts'
 import type { JsonScan } from './json-scan.ts'
 import type { PathNode, Paths } from './path.ts'
 import { unescapeInto } from './unescape.ts'
 
-const QUOTE = 0x22
-const COMMA = 0x2c
-const OPEN_ARRAY = 0x5b
-const CLOSE_ARRAY = 0x5d
-const OPEN_OBJECT = 0x7b
-const CLOSE_OBJECT = 0x7d
 /** A byte of a key takes at most six in the source: \u0041. */
 const ESCAPE_BYTES_MAX = 6
 

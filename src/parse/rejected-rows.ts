@@ -6,9 +6,11 @@
  *   W-9  A group makes rows of at most `bytesMax` bytes. Those that are left out are counted. A
  *        text that has no room for sure costs nothing: no row is made of it.
  */
+
 import { isUtf8 } from 'node:buffer'
 import { must } from '../util/errors.ts'
 import { EVENTS_MAX, KiB } from '../util/limits.ts'
+import { CLOSE_ARRAY, COMMA, OPEN_ARRAY } from './characters.ts'
 import { JsonScan } from './json-scan.ts'
 
 /** Bytes of a refused text that are kept. Nearly all events of real senders are shorter. */
@@ -31,7 +33,6 @@ export interface RejectedGrant {
   readonly bytesMax: number
 }
 
-/** Rows in pieces. */
 export interface RejectedRows {
   readonly pieces: readonly RejectedPiece[]
   /** Rows that were left out for want of bytes. */
@@ -168,8 +169,6 @@ function startOfCharacter(bytes: Uint8Array): number {
   return at
 }
 
-const OPEN_ARRAY = 0x5b
-const CLOSE_ARRAY = 0x5d
 const scan = new JsonScan()
 
 /** The events of a document that a kernel has accepted as JSON, each with its bytes. */
@@ -188,5 +187,3 @@ export function* elementsOf(document: Uint8Array): Generator<Uint8Array, void, v
     yield document.subarray(from, scan.pos)
   } while (isArray && scan.skipSpace() === COMMA)
 }
-
-const COMMA = 0x2c

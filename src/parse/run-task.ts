@@ -61,7 +61,6 @@ export function needsZstd({ received }: ParseTask): boolean {
   return false
 }
 
-/** A task while it runs. */
 class TaskRun {
   readonly #task: ParseTask
   readonly #table: Float64Array

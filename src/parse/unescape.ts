@@ -2,9 +2,7 @@
  * Decodes the escapes of JSON strings to UTF-8. The scanner has validated them, so nothing here can
  * fail: a surrogate is half of a pair, and every letter after a backslash is one of JSON's.
  */
-
-const BACKSLASH = 0x5c
-const LOWER_U = 0x75
+import { BACKSLASH, LOWER_U } from './characters.ts'
 
 const HEX = new Int8Array(256).fill(-1)
 for (let i = 0; i < 16; i++) {

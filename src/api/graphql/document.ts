@@ -3,6 +3,7 @@
  * Brackets and tokens are counted before parsing. Fragments, fields and their nesting, with
  * fragments spread, are counted before validation.
  */
+
 import type {
   DefinitionNode,
   DocumentNode,
@@ -10,6 +11,7 @@ import type {
   GraphQLSchema,
   SelectionSetNode,
 } from 'graphql'
+import { CR, LF } from '../../parse/characters.ts'
 import { must } from '../../util/errors.ts'
 import {
   GRAPHQL_DEPTH_MAX,
@@ -84,15 +86,12 @@ function checkTokens(text: string): void {
   }
 }
 
-const LINE_FEED = 0x0a
-const CARRIAGE_RETURN = 0x0d
-
 /** Lines are counted before the lexer makes a string of each: 300,000 of them took 150 ms. */
 function hasMoreLines(text: string, max: number): boolean {
   let lines = 1
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
-    if (code === LINE_FEED || code === CARRIAGE_RETURN) lines += 1
+    if (code === LF || code === CR) lines += 1
   }
   return lines > max
 }

@@ -12,14 +12,11 @@
  *
  *   W-9  Of a record that is too long no bytes are kept.
  */
+
 import { BodyBroken } from '../../util/errors.ts'
 import { IMPORT_ROW_BYTES_MAX } from '../../util/limits.ts'
+import { COMMA, CR, LF, QUOTE } from '../characters.ts'
 import { BYTE_ORDER_MARK } from './import-types.ts'
-
-const LF = 0x0a
-const CR = 0x0d
-const COMMA = 0x2c
-const QUOTE = 0x22
 
 const FIELD_START = 0
 const PLAIN = 1

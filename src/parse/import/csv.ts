@@ -2,10 +2,12 @@
  * CSV as rows: a header, then one event a record. Values are converted by the type of the pool's
  * column that the header names; ingest checks them as it checks those of a POST.
  */
+
 import { isUtf8 } from 'node:buffer'
 import type { ColumnType, SchemaColumn } from '../../format/schema.ts'
 import { BodyBroken } from '../../util/errors.ts'
 import { IMPORT_ROW_BYTES_MAX } from '../../util/limits.ts'
+import { BACKSLASH, CLOSE_OBJECT, COMMA, OPEN_OBJECT, QUOTE } from '../characters.ts'
 import { JsonScan } from '../json-scan.ts'
 import { EventFields } from './compare-fields.ts'
 import { CsvRecords, QUOTES } from './csv-records.ts'
@@ -15,11 +17,6 @@ import type { Naming } from './naming.ts'
 import type { RowBatches } from './row-batches.ts'
 import { type RowShape, type ShapeNode, shapeOf } from './row-shape.ts'
 
-const QUOTE = 0x22
-const BACKSLASH = 0x5c
-const COMMA = 0x2c
-const OPEN_OBJECT = 0x7b
-const CLOSE_OBJECT = 0x7d
 /** Control characters as JSON has them. */
 const ESCAPES = Array.from({ length: 0x20 }, (_, byte) =>
   JSON.stringify(String.fromCharCode(byte)).slice(1, -1),

@@ -7,8 +7,10 @@
  *
  *   W-9  Of a line that is too long only its length is known.
  */
+
 import { PAYLOAD, type SchemaColumn } from '../../format/schema.ts'
 import { IMPORT_ROW_BYTES_MAX } from '../../util/limits.ts'
+import { CLOSE_OBJECT, COMMA, CR, LF, OPEN_OBJECT, QUOTE } from '../characters.ts'
 import { FOUND } from '../event-error.ts'
 import { JsonScan } from '../json-scan.ts'
 import { EventScan } from '../parse-event.ts'
@@ -18,10 +20,6 @@ import { BYTE_ORDER_MARK, type ImportOptions, type RowBatch } from './import-typ
 import { type Naming, renames } from './naming.ts'
 import type { RowBatches } from './row-batches.ts'
 import { checkPayloads, type RowShape, type ShapeNode, shapeOf } from './row-shape.ts'
-
-const LF = 0x0a
-const CR = 0x0d
-const OPEN_OBJECT = 0x7b
 
 /** Turns the decoded pieces of a body into batches of rows. */
 export interface RowReader {
@@ -193,9 +191,6 @@ class PayloadFinder {
   }
 }
 
-const QUOTE = 0x22
-const CLOSE_OBJECT = 0x7d
-const COMMA = 0x2c
 /** Shapes that are kept, one for each list of fields. */
 const SHAPES_MAX = 256
 const [OPEN, CLOSE, BETWEEN] = ['{', '}', ','].map(text => Buffer.from(text)) as [Buffer, Buffer, Buffer]

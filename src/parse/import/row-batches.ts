@@ -10,18 +10,15 @@
  *
  *   W-9  A batch has at most EVENTS_MAX rows and BODY_BYTES_MAX bytes.
  */
+
 import { isUtf8 } from 'node:buffer'
 import { assert } from '../../util/errors.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX, IMPORT_ROW_BYTES_MAX } from '../../util/limits.ts'
+import { CLOSE_ARRAY, COMMA, OPEN_ARRAY, OPEN_OBJECT } from '../characters.ts'
 import { DOCUMENT, describeDocument, describeGrammar, EXPECTED } from '../event-error.ts'
 import { JsonScan } from '../json-scan.ts'
 import type { EventFields, FieldComparison } from './compare-fields.ts'
 import type { BadRow, RowBatch } from './import-types.ts'
-
-const OPEN_ARRAY = 0x5b
-const CLOSE_ARRAY = 0x5d
-const OPEN_OBJECT = 0x7b
-const COMMA = 0x2c
 
 /** Messages of rows that are refused here. */
 const MESSAGES: Readonly<Record<string, string>> = {

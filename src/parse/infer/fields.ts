@@ -6,7 +6,9 @@
  * Work and memory are bounded: each byte is read once for every level of the tree, and at most
  * FIELDS_MAX names are kept. Later names are not read.
  */
+
 import { JSON_PROPERTY_BYTES_MAX } from '../../util/limits.ts'
+import { CLOSE_ARRAY, CLOSE_OBJECT, COMMA, OPEN_OBJECT } from '../characters.ts'
 import { FOUND } from '../event-error.ts'
 import type { JsonScan } from '../json-scan.ts'
 import { unescapeInto } from '../unescape.ts'
@@ -21,11 +23,6 @@ const FIELDS_MAX = 2_000
 const ID_BYTES_MAX = 200
 /** A byte of a key takes at most six in the source: \u0041. */
 const ESCAPE_BYTES_MAX = 6
-
-const CLOSE_OBJECT = 0x7d
-const CLOSE_ARRAY = 0x5d
-const OPEN_OBJECT = 0x7b
-const COMMA = 0x2c
 
 /** A name with an index at its end is read as a step into an array. */
 const ENDS_WITH_INDEX = /\[\d{1,4}\]$/

@@ -3,7 +3,9 @@
  * The rules for documents are those of ingest: RFC 8259, UTF-8, bounded depth, and a byte order
  * mark before the first byte is dropped.
  */
+
 import { BODY_BYTES_MAX } from '../../util/limits.ts'
+import { CLOSE_ARRAY, COMMA, OPEN_ARRAY, OPEN_OBJECT } from '../characters.ts'
 import { type BrokenAt, DOCUMENT, describeDocument, EXPECTED } from '../event-error.ts'
 import { JsonScan, withoutMark } from '../json-scan.ts'
 
@@ -14,11 +16,6 @@ export const SAMPLES_MAX = 1_000
  * time, so a caller on the main thread gives fewer.
  */
 export const INFER_BYTES_MAX = 4 * BODY_BYTES_MAX
-
-const COMMA = 0x2c
-const OPEN_ARRAY = 0x5b
-const CLOSE_ARRAY = 0x5d
-const OPEN_OBJECT = 0x7b
 
 /** A request's body, one event or an array of events, and the headers that came with it. */
 export interface Sample {

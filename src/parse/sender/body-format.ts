@@ -15,6 +15,7 @@
 
 import { isUtf8 } from 'node:buffer'
 import { BODY_BYTES_MAX } from '../../util/limits.ts'
+import { CLOSE_ARRAY, COMMA, LF, OPEN_ARRAY, OPEN_OBJECT } from '../characters.ts'
 import { DOCUMENT, describeDocument, describeGrammar } from '../event-error.ts'
 import { JsonScan } from '../json-scan.ts'
 import { type BodyRefusal, bodyTooLarge, isBytes, refuseBody } from './body-error.ts'
@@ -41,12 +42,6 @@ function documentOf(format: BodyFormat, body: Uint8Array): Uint8Array | BodyRefu
   if (format === 'NDJSON') return joinLines(body)
   return format === 'FORM' ? formToJson(body) : body
 }
-
-const LF = 0x0a
-const COMMA = 0x2c
-const OPEN_ARRAY = 0x5b
-const CLOSE_ARRAY = 0x5d
-const OPEN_OBJECT = 0x7b
 
 /** The scans of a thread share this buffer. No call reads what an earlier call left in it. */
 const scan = new JsonScan()

@@ -12,8 +12,10 @@
  *
  * A body that is no handshake, or is not valid, gives undefined: it goes the way of all events.
  */
+
 import { createHmac } from 'node:crypto'
 import { type HandshakeKind, type HandshakeReply, mayEcho } from '../../format/handshake.ts'
+import { CLOSE_ARRAY, OPEN_ARRAY, OPEN_OBJECT } from '../characters.ts'
 import { FOUND } from '../event-error.ts'
 import { JsonScan } from '../json-scan.ts'
 import { EventScan } from '../parse-event.ts'
@@ -108,10 +110,6 @@ const PROPERTIES = [
   'data.validationCode',
 ] as const
 type Property = (typeof PROPERTIES)[number]
-
-const OPEN_ARRAY = 0x5b
-const CLOSE_ARRAY = 0x5d
-const OPEN_OBJECT = 0x7b
 
 const scan = new JsonScan()
 const paths = makePaths(PROPERTIES.map(jsonProperty => ({ jsonProperty })))

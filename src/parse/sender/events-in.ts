@@ -9,9 +9,11 @@
  *
  *   W-9  What each event repeats takes at most BODY_BYTES_MAX in all.
  */
+
 import { bodyProperty } from '../../format/json-property.ts'
 import { isCloudEvent, keyIsOfRequest, type PoolSchema } from '../../format/schema.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX, KiB } from '../../util/limits.ts'
+import { CLOSE_ARRAY, COMMA, OPEN_ARRAY, OPEN_OBJECT } from '../characters.ts'
 import { describeDocument, EXPECTED, FOUND } from '../event-error.ts'
 import { JsonScan } from '../json-scan.ts'
 import { EventScan } from '../parse-event.ts'
@@ -33,11 +35,6 @@ export interface BodyEvents {
  * into the 16 bits that a log record has for the length of a context.
  */
 const ENVELOPE_BYTES_MAX = 60 * KiB
-
-const COMMA = 0x2c
-const OPEN_ARRAY = 0x5b
-const CLOSE_ARRAY = 0x5d
-const OPEN_OBJECT = 0x7b
 
 /** The calls of a thread share this buffer. No call reads what an earlier call left in it. */
 const scan = new JsonScan()
