@@ -2,13 +2,11 @@
  * The job that adds a column to a pool, and the one change that adds it: columns, schema version
  * and job change together.
  */
-
-import { assert } from '../../util/errors.ts'
 import type { BadRequest, ColumnInput } from '../documents/catalog-types.ts'
 import { keys } from '../documents/memory.ts'
-import { type AddColumnInput, type AddColumnJob, type Job, type Pool, versionOf } from '../documents/model.ts'
+import { type AddColumnInput, type AddColumnJob, type Pool, versionOf } from '../documents/model.ts'
 import { type Decide, unchanged } from './change.ts'
-import { created, DELETED, failed, newJob, theJob, unfinishedJobs } from './change-job.ts'
+import { creatingJob, DELETED, failed, theJob } from './change-job.ts'
 import { columnsProblem, orNull, storedColumn } from './rules.ts'
 
 /** CreateAddColumnToDataPoolJobInput of the schema. */
@@ -22,9 +20,7 @@ export interface NewAddColumnJob {
 }
 
 export function createAddColumnJob(input: NewAddColumnJob, by: string): Decide<AddColumnJob | null> {
-  return (memory, nowMs) => {
-    const pool = memory.pools.find(input.dataPool)
-    if (pool === undefined) return unchanged(null)
+  return creatingJob<AddColumnJob>(input.dataPool, by, (pool, common, _, unfinished) => {
     const given: AddColumnInput = {
       columnName: input.columnName,
       columnType: input.columnType,
@@ -32,21 +28,13 @@ export function createAddColumnJob(input: NewAddColumnJob, by: string): Decide<A
       jsonProperty: input.jsonProperty ?? null,
       ...(input.coerce === true ? { coerce: input.coerce } : {}),
     }
-    const unfinished = unfinishedJobs(memory, by)
-    if ('badRequest' in unfinished) return unfinished
     const awaited = unfinished
-      .filter(job => isAddition(job) && job.poolId === pool.id && job.status === 'CREATED')
+      .filter(job => job.kind === 'ADD_COLUMN' && job.poolId === pool.id && job.status === 'CREATED')
       .map(one => columnOf(pool, (one as AddColumnJob).input))
     const badRequest = additionProblem(pool, awaited, given)
     if (badRequest !== undefined) return { badRequest }
-    const job: AddColumnJob = {
-      ...newJob(pool.id, by, nowMs),
-      kind: 'ADD_COLUMN',
-      input: given,
-      cutOverSequence: null,
-    }
-    return created(memory, job)
-  }
+    return { ...common, kind: 'ADD_COLUMN', input: given, cutOverSequence: null }
+  })
 }
 
 /**
@@ -55,8 +43,7 @@ export function createAddColumnJob(input: NewAddColumnJob, by: string): Decide<A
  */
 export function startAddColumn(jobId: string, sequence: number): Decide<AddColumnJob> {
   return (memory, nowMs) => {
-    const job = theJob(memory, jobId)
-    assert(isAddition(job), 'the job adds a column')
+    const job = theJob(memory, jobId, 'ADD_COLUMN')
     if (job.status !== 'CREATED') return unchanged(job)
     const pool = memory.pools.get(job.poolId)
     if (pool === undefined) return failed(job, DELETED, nowMs)
@@ -124,8 +111,4 @@ function additionProblem(
       return `The column "${input.columnName}" has the type CLICKHOUSE, which a webhook's column cannot have.`
   }
   return columnsProblem([columnOf(pool, input)], [...pool.columns, ...awaited], pool.eventsPath)
-}
-
-function isAddition(job: Job): job is AddColumnJob {
-  return job.kind === 'ADD_COLUMN'
 }

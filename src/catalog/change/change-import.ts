@@ -2,21 +2,10 @@
  * The jobs of imports. An import runs while its request does, so its job is IN_PROGRESS at once. It
  * says how far the file is durable: whoever loads the file goes on there.
  */
-import { assert } from '../../util/errors.ts'
 import type { Memory } from '../documents/memory.ts'
 import type { ImportInput, ImportJob, ImportProgress } from '../documents/model.ts'
 import { type Decide, unchanged } from './change.ts'
-import {
-  CANCELLED,
-  created,
-  failed,
-  isUnfinished,
-  newJob,
-  stored,
-  succeeded,
-  theJob,
-  unfinishedJobs,
-} from './change-job.ts'
+import { CANCELLED, creatingJob, failed, isUnfinished, stored, succeeded, theJob } from './change-job.ts'
 
 const NOTHING: ImportProgress = { rows: 0, accepted: 0, rejected: 0, durableRows: 0, durableBytes: null }
 
@@ -26,28 +15,21 @@ export function beginImport(
   input: ImportInput,
   process?: string,
 ): Decide<ImportJob | null> {
-  return (memory, nowMs) => {
-    if (memory.pools.get(poolId) === undefined) return unchanged(null)
-    const unfinished = unfinishedJobs(memory, by)
-    if ('badRequest' in unfinished) return unfinished
-    const common = newJob(poolId, by, nowMs)
-    const done = { ...NOTHING, durableRows: input.skipRows }
-    return created(memory, {
-      ...common,
-      kind: 'IMPORT',
-      status: 'IN_PROGRESS',
-      startedAt: common.createdAt,
-      input,
-      done,
-      ...(process === undefined ? {} : { process }),
-      isCancelled: false,
-    })
-  }
+  return creatingJob(poolId, by, (_, common) => ({
+    ...common,
+    kind: 'IMPORT',
+    status: 'IN_PROGRESS',
+    startedAt: common.createdAt,
+    input,
+    done: { ...NOTHING, durableRows: input.skipRows },
+    ...(process === undefined ? {} : { process }),
+    isCancelled: false,
+  }))
 }
 
 export function progressImport(jobId: string, done: ImportProgress, progress: number): Decide<ImportJob> {
   return (memory, nowMs) => {
-    const job = theImport(memory, jobId)
+    const job = theJob(memory, jobId, 'IMPORT')
     if (!isUnfinished(job)) return unchanged(job)
     return stored({ ...job, done, progress, modifiedAt: new Date(nowMs).toISOString() })
   }
@@ -56,7 +38,7 @@ export function progressImport(jobId: string, done: ImportProgress, progress: nu
 /** @param error null where it succeeded */
 export function endImport(jobId: string, done: ImportProgress, error: string | null): Decide<ImportJob> {
   return (memory, nowMs) => {
-    const job = theImport(memory, jobId)
+    const job = theJob(memory, jobId, 'IMPORT')
     if (!isUnfinished(job)) return unchanged(job)
     if (error !== null) return ended({ ...job, done }, error, nowMs)
     return succeeded({ ...job, done }, nowMs)
@@ -82,10 +64,4 @@ export function whyLeft({ done: { durableRows } }: ImportJob): string {
 
 function ended(job: ImportJob, error: string, nowMs: number) {
   return failed(job, job.isCancelled ? CANCELLED : error, nowMs)
-}
-
-function theImport(memory: Memory, jobId: string): ImportJob {
-  const job = theJob(memory, jobId)
-  assert(job.kind === 'IMPORT', 'the job is an import')
-  return job
 }

@@ -7,14 +7,14 @@
  * jobs. Each function may be run again after a crash: a step that was taken changes nothing.
  */
 
-import { must } from '../../util/errors.ts'
+import { assert, must } from '../../util/errors.ts'
 import { newId } from '../../util/ids.ts'
 import { JOBS_ENDED_MAX, JOBS_UNFINISHED_MAX } from '../../util/limits.ts'
 import { mayTake } from '../../util/shares.ts'
 import type { BadRequest } from '../documents/catalog-types.ts'
 import { keys, type Memory } from '../documents/memory.ts'
-import { type Job, type JobCommon, type JobStatus, newAuthorship } from '../documents/model.ts'
-import { type Decide, type Decision, unchanged } from './change.ts'
+import { type Job, type JobCommon, type JobStatus, newAuthorship, type Pool } from '../documents/model.ts'
+import { type Decide, type Decision, forPool, unchanged } from './change.ts'
 
 /** The creator of jobs that no caller asked for: those of retention in a cluster. */
 export const SYSTEM = 'system'
@@ -28,19 +28,27 @@ export function isUnfinished({ status }: { readonly status: JobStatus }): boolea
 }
 
 /**
- * The jobs that have not ended, oldest first; BadRequest where `by` may create no further one: its
- * share of them is used up.
+ * Makes a job on a pool. BadRequest where `by` may create no further one: its share is used up.
+ * @param jobOf with what all jobs have, and those that have not ended, oldest first
  */
-export function unfinishedJobs(memory: Memory, by: string): readonly Job[] | BadRequest {
-  const unfinished = memory.jobs.all().filter(isUnfinished)
-  const own = unfinished.filter(({ createdBy }) => createdBy === by).length
-  if (mayTake(own, JOBS_UNFINISHED_MAX - unfinished.length)) return unfinished
-  return {
-    badRequest: `${own} jobs of the application are not finished, and ${unfinished.length} of all: try again when some have ended.`,
-  }
+export function creatingJob<J extends Job>(
+  dataPool: string,
+  by: string,
+  jobOf: (pool: Pool, common: JobCommon, memory: Memory, unfinished: readonly Job[]) => J | BadRequest,
+): Decide<J | null> {
+  return forPool(dataPool, pool => (memory, nowMs) => {
+    const unfinished = memory.jobs.all().filter(isUnfinished)
+    const own = unfinished.filter(({ createdBy }) => createdBy === by).length
+    if (!mayTake(own, JOBS_UNFINISHED_MAX - unfinished.length))
+      return {
+        badRequest: `${own} jobs of the application are not finished, and ${unfinished.length} of all: try again when some have ended.`,
+      }
+    const job = jobOf(pool, newJob(pool.id, by, nowMs), memory, unfinished)
+    return 'badRequest' in job ? job : created(memory, job)
+  })
 }
 
-export function newJob(poolId: string, by: string, nowMs: number): JobCommon {
+function newJob(poolId: string, by: string, nowMs: number): JobCommon {
   return {
     id: newId('DPJ', nowMs),
     poolId,
@@ -55,7 +63,7 @@ export function newJob(poolId: string, by: string, nowMs: number): JobCommon {
 }
 
 /** Beyond JOBS_ENDED_MAX those that ended first are removed, maybe with their runners at work. */
-export function created<J extends Job>(memory: Memory, job: J): Decision<J> {
+function created<J extends Job>(memory: Memory, job: J): Decision<J> {
   const ended = memory.jobs.all().filter(one => !isUnfinished(one))
   const surplus = Math.max(0, ended.length + 1 - JOBS_ENDED_MAX)
   const removed = surplus === 0 ? [] : ended.sort(byEnd).slice(0, surplus)
@@ -130,6 +138,8 @@ export function stored<J extends Job>(job: J): Decision<J> {
 }
 
 /** Also a job that was cancelled stays until JOBS_ENDED_MAX later ones have ended. */
-export function theJob(memory: Memory, jobId: string): Job {
-  return must(memory.jobs.get(jobId), `job ${jobId}`)
+export function theJob<K extends Job['kind']>(memory: Memory, jobId: string, ...kinds: readonly K[]) {
+  const job = must(memory.jobs.get(jobId), `job ${jobId}`)
+  assert(kinds.length === 0 || kinds.some(kind => kind === job.kind), `job ${jobId} is of its kind`)
+  return job as Job & { readonly kind: K }
 }

@@ -2,10 +2,9 @@
  * The job that takes rejected events of a pool in again. Its document says how far it is, so that
  * it goes on after a kill and counts nothing twice.
  */
-import { assert } from '../../util/errors.ts'
-import type { Job, Pool, ReplayInput, ReplayJob, ReplayPosting, ReplayProgress } from '../documents/model.ts'
+import type { Pool, ReplayInput, ReplayJob, ReplayPosting, ReplayProgress } from '../documents/model.ts'
 import { type Decide, unchanged } from './change.ts'
-import { created, DELETED, failed, newJob, stored, theJob, unfinishedJobs } from './change-job.ts'
+import { creatingJob, DELETED, failed, stored, theJob } from './change-job.ts'
 
 const NOTHING_DONE: ReplayProgress = {
   total: 0,
@@ -22,25 +21,13 @@ export function createReplayJob(
   { dataPool, ...input }: ReplayInput & { readonly dataPool: string },
   by: string,
 ): Decide<ReplayJob | null> {
-  return (memory, nowMs) => {
-    const pool = memory.pools.find(dataPool)
-    if (pool === undefined) return unchanged(null)
+  return creatingJob<ReplayJob>(dataPool, by, (pool, common, { pools }) => {
     if (pool.builtIn !== undefined)
       return { badRequest: 'The Data Pool of rejected events has no rejected events of its own.' }
-    const from = memory.pools.find(input.rejectedBy) ?? pool
+    const from = pools.find(input.rejectedBy) ?? pool
     if (envelopeOf(from) !== envelopeOf(pool)) return { badRequest: OTHER_ENVELOPE }
-    const unfinished = unfinishedJobs(memory, by)
-    if ('badRequest' in unfinished) return unfinished
-    const job: ReplayJob = {
-      ...newJob(pool.id, by, nowMs),
-      kind: 'REPLAY_REJECTED',
-      input,
-      lastId: '',
-      done: NOTHING_DONE,
-      isCancelled: false,
-    }
-    return created(memory, job)
-  }
+    return { ...common, kind: 'REPLAY_REJECTED', input, lastId: '', done: NOTHING_DONE, isCancelled: false }
+  })
 }
 
 /** Its rejected events have the body around them at this path; undefined where they have none. */
@@ -54,7 +41,7 @@ const OTHER_ENVELOPE =
 /** @param lastId the last rejected event that the job looks at; "" where there is none */
 export function startReplay(jobId: string, lastId: string, total: number): Decide<ReplayJob> {
   return (memory, nowMs) => {
-    const job = replayJob(theJob(memory, jobId))
+    const job = theJob(memory, jobId, 'REPLAY_REJECTED')
     if (job.status !== 'CREATED') return unchanged(job)
     if (memory.pools.get(job.poolId) === undefined) return failed(job, DELETED, nowMs)
     const at = new Date(nowMs).toISOString()
@@ -70,16 +57,11 @@ export function progressReplay(
   posting?: ReplayPosting,
 ): Decide<ReplayJob> {
   return (memory, nowMs) => {
-    const { posting: _, ...job } = replayJob(theJob(memory, jobId))
+    const { posting: _, ...job } = theJob(memory, jobId, 'REPLAY_REJECTED')
     if (job.status !== 'IN_PROGRESS') return unchanged(job)
     const seen = done.accepted + done.refused + done.truncated
     const progress = Math.min(0.99, seen / Math.max(done.total, 1))
     const modifiedAt = new Date(nowMs).toISOString()
     return stored({ ...job, done, ...(posting && { posting }), progress, modifiedAt })
   }
-}
-
-function replayJob(job: Job): ReplayJob {
-  assert(job.kind === 'REPLAY_REJECTED', 'the job takes rejected events in again')
-  return job
 }

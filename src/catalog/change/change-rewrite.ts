@@ -1,7 +1,4 @@
 /** The jobs that delete rows of a pool, or set columns of them. */
-
-import { assert } from '../../util/errors.ts'
-import { keys } from '../documents/memory.ts'
 import {
   type Job,
   type Pool,
@@ -13,16 +10,7 @@ import {
   versionOf,
 } from '../documents/model.ts'
 import { type Decide, unchanged } from './change.ts'
-import {
-  created,
-  DELETED,
-  failed,
-  isUnfinished,
-  newJob,
-  stored,
-  theJob,
-  unfinishedJobs,
-} from './change-job.ts'
+import { creatingJob, DELETED, failed, isUnfinished, stored, theJob } from './change-job.ts'
 
 /** Columns that one update sets, each with an expression of its own. */
 export const UPDATED_COLUMNS_MAX = 64
@@ -39,39 +27,34 @@ export function createRewriteJob(
   { kind, dataPool, beforeSequence, filters, filterSql, set }: NewRewriteJob,
   by: string,
 ): Decide<RewriteJob | null> {
-  return (memory, nowMs) => {
-    const pool = memory.pools.find(dataPool)
-    if (pool === undefined) return unchanged(null)
-    const unfinished = unfinishedJobs(memory, by)
-    if ('badRequest' in unfinished) return unfinished
+  return creatingJob<RewriteJob>(dataPool, by, (pool, common) => {
     const badRequest = kind === 'UPDATE_RECORDS' ? setProblem(pool, set) : undefined
     if (badRequest !== undefined) return { badRequest }
-    const job: RewriteJob = {
-      ...newJob(pool.id, by, nowMs),
+    return {
+      ...common,
       kind,
       input: { filters, filterSql, set },
       beforeSequence,
       work: null,
       isCancelled: false,
     }
-    return created(memory, job)
-  }
+  })
 }
 
+const REWRITES = ['DELETE_RECORDS', 'UPDATE_RECORDS'] as const
+
 export function isRewrite(job: Job): job is RewriteJob {
-  return job.kind === 'DELETE_RECORDS' || job.kind === 'UPDATE_RECORDS'
+  return REWRITES.some(kind => kind === job.kind)
 }
 
 /** The result FAILED where the pool is gone. */
 export function startRewrite(jobId: string, work: RewriteWork): Decide<RewriteJob> {
   return (memory, nowMs) => {
-    const job = theJob(memory, jobId)
-    assert(isRewrite(job), 'the job rewrites rows')
+    const job = theJob(memory, jobId, ...REWRITES)
     if (job.status !== 'CREATED') return unchanged(job)
     if (memory.pools.get(job.poolId) === undefined) return failed(job, DELETED, nowMs)
     const at = new Date(nowMs).toISOString()
-    const started: RewriteJob = { ...job, status: 'IN_PROGRESS', modifiedAt: at, startedAt: at, work }
-    return { puts: [[keys.job(job.id), started]], removes: [], result: started }
+    return stored({ ...job, status: 'IN_PROGRESS', modifiedAt: at, startedAt: at, work })
   }
 }
 
@@ -81,8 +64,7 @@ export function startRewrite(jobId: string, work: RewriteWork): Decide<RewriteJo
  */
 export function reachRewrite(jobId: string, shards: readonly ShardWork[]): Decide<RewriteJob> {
   return (memory, nowMs) => {
-    const job = theJob(memory, jobId)
-    assert(isRewrite(job), 'the job rewrites rows')
+    const job = theJob(memory, jobId, ...REWRITES)
     if (!isUnfinished(job)) return unchanged(job)
     if (memory.pools.get(job.poolId) === undefined) return failed(job, DELETED, nowMs)
     const at = new Date(nowMs).toISOString()
