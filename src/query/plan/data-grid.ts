@@ -13,7 +13,6 @@ import { Refused } from '../expression/values.ts'
 import { type ColumnOrder, findGridColumns, isOrderTotal, listOrder, recordOrder } from './grid-columns.ts'
 import type { OrderKey } from './keyset.ts'
 import { type Page, type PageInput, type PlannedPage, planPage, readPage } from './page.ts'
-import type { PlanContext } from './plan-context.ts'
 import type { Pruning } from './prune-segments.ts'
 import type { PlannedQuestion, PoolReference, Question } from './question.ts'
 import { planWhere, type RowSelection, selectionOf, selectionTexts } from './where.ts'
@@ -46,28 +45,26 @@ export const dataGrid: Question<DataGridInput, GridQuery, GridAnswer> = {
     return { pool: dataPool, query, isPredefined: false }
   },
   texts: selectionTexts,
-  plan: planGrid,
-}
-
-function planGrid(view: PoolView, query: GridQuery, context: PlanContext): PlannedQuestion<GridAnswer> {
-  const columns = findGridColumns(view, query.columns)
-  const rows = planWhere(view, query, context)
-  if (columns.length === 0) return emptyGrid(rows.pruning)
-  const order = gridOrder(view, columns, query)
-  const outputs = columns.map((column, index) => ({ name: outputName(index), value: columnOf(column) }))
-  const keys = [
-    ...order.map(each => keyOf(view, each, columns, outputs)),
-    ...(isOrderTotal(view) ? [] : cellsKey(order, columns, outputs)),
-  ]
-  const name = JSON.stringify(['grid', view.pool, order, isOrderTotal(view) ? null : query.columns])
-  const list = { name, rows: { where: rows.where }, outputs, keys, isTotal: isOrderTotal(view) }
-  const page = planPage(list, query.page)
-  return {
-    select: page.select,
-    rowsShown: query.page.count,
-    ...rows.pruning,
-    answer: printed => ({ headers: query.columns, ...page.answer(query.columns, printed) }),
-  }
+  plan(view, query, context) {
+    const columns = findGridColumns(view, query.columns)
+    const rows = planWhere(view, query, context)
+    if (columns.length === 0) return emptyGrid(rows.pruning)
+    const order = gridOrder(view, columns, query)
+    const outputs = columns.map((column, index) => ({ name: outputName(index), value: columnOf(column) }))
+    const keys = [
+      ...order.map(each => keyOf(view, each, columns, outputs)),
+      ...(isOrderTotal(view) ? [] : cellsKey(order, columns, outputs)),
+    ]
+    const name = JSON.stringify(['grid', view.pool, order, isOrderTotal(view) ? null : query.columns])
+    const list = { name, rows: { where: rows.where }, outputs, keys, isTotal: isOrderTotal(view) }
+    const page = planPage(list, query.page)
+    return {
+      select: page.select,
+      rowsShown: query.page.count,
+      ...rows.pruning,
+      answer: printed => ({ headers: query.columns, ...page.answer(query.columns, printed) }),
+    }
+  },
 }
 
 /** A client asks for it before it knows the columns. */

@@ -1,6 +1,5 @@
 /** The leaderboard: a metric by the values of columns, in the order of the metric. */
 import { LEADERBOARD_ROWS_MAX } from '../../util/limits.ts'
-import type { PoolView } from '../expression/operand.ts'
 import { internal, type Order, outputOf, type Select } from '../expression/select.ts'
 import { operation, type Typed } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
@@ -12,9 +11,8 @@ import {
   planMetric,
   readMetric,
 } from './metric.ts'
-import type { PlanContext } from './plan-context.ts'
 import type { PrintedRows } from './query-task.ts'
-import type { PlannedQuestion, Question } from './question.ts'
+import type { Question } from './question.ts'
 
 interface LeaderboardInput extends MetricQueryInput {
   readonly dimensions: readonly { readonly columnName: string }[]
@@ -51,43 +49,37 @@ export const leaderboard: Question<LeaderboardInput, LeaderboardQuery, Leaderboa
     return { ...rest, query: { ...query, name, dimensions, sort: sort ?? 'DESC', rowLimit } }
   },
   texts: metricTexts,
-  plan: planLeaderboard,
-}
-
-function planLeaderboard(
-  view: PoolView,
-  query: LeaderboardQuery,
-  context: PlanContext,
-): PlannedQuestion<LeaderboardAnswer> {
-  const rows = planMetric(view, query, context)
-  const dimensions = planDimensions(view, 'dimensions', query.dimensions)
-  const groups: Select = {
-    where: rows.where,
-    outputs: [...dimensions, { name: internal('value'), value: rows.metric }],
-    groupBy: dimensions.map(({ value }) => value),
-  }
-  const outputs = groups.outputs.map(output => ({ name: output.name, value: outputOf(output) }))
-  const values = outputs.map(({ value }) => value)
-  const [metric, ...ties] = [...values.slice(-1), ...values.slice(0, -1)] as [Typed, ...Typed[]]
-  return {
-    select: {
-      from: groups,
-      where: hasValue(metric),
-      outputs,
-      // The dimensions decide between equal values, so that an answer does not change by itself.
-      orderBy: [
-        { value: metric, direction: query.sort },
-        ...ties.map(value => ({ value, direction: 'ASC' as const })),
-      ],
-      limit: query.rowLimit,
-    },
-    ...rows.pruning,
-    answer: printed => ({
-      headers: [...query.dimensions, query.name],
-      // A time beyond the calendar prints as null.
-      rows: printed.filter(row => row.at(-1) !== null),
-    }),
-  }
+  plan(view, query, context) {
+    const rows = planMetric(view, query, context)
+    const dimensions = planDimensions(view, 'dimensions', query.dimensions)
+    const groups: Select = {
+      where: rows.where,
+      outputs: [...dimensions, { name: internal('value'), value: rows.metric }],
+      groupBy: dimensions.map(({ value }) => value),
+    }
+    const outputs = groups.outputs.map(output => ({ name: output.name, value: outputOf(output) }))
+    const values = outputs.map(({ value }) => value)
+    const [metric, ...ties] = [...values.slice(-1), ...values.slice(0, -1)] as [Typed, ...Typed[]]
+    return {
+      select: {
+        from: groups,
+        where: hasValue(metric),
+        outputs,
+        // The dimensions decide between equal values, so that an answer does not change by itself.
+        orderBy: [
+          { value: metric, direction: query.sort },
+          ...ties.map(value => ({ value, direction: 'ASC' as const })),
+        ],
+        limit: query.rowLimit,
+      },
+      ...rows.pruning,
+      answer: printed => ({
+        headers: [...query.dimensions, query.name],
+        // A time beyond the calendar prints as null.
+        rows: printed.filter(row => row.at(-1) !== null),
+      }),
+    }
+  },
 }
 
 /** False for null, and for numbers that print as null: a sum beyond the range of a double. */

@@ -21,7 +21,7 @@ import {
 } from './metric.ts'
 import { type Page, type PageInput, type PlannedPage, planPage, readPage } from './page.ts'
 import type { PlanContext } from './plan-context.ts'
-import { isGiven, type PlannedQuestion, type PoolReference, type Question } from './question.ts'
+import { isGiven, type PoolReference, type Question } from './question.ts'
 import { planWhere, type RowSelection, selectionOf, selectionTexts } from './where.ts'
 
 type Direction = Order['direction']
@@ -65,7 +65,33 @@ export const metricReport: Question<MetricReportInput, ReportQuery, ReportAnswer
   rowsMax: PAGE_ROWS_MAX + 1,
   read: readReport,
   texts: query => [...selectionTexts(query), ...query.metrics.flatMap(metricTexts)],
-  plan: planReport,
+  plan(view, query, context) {
+    const rows = planWhere(view, query, context)
+    const dimensions = planDimensions(view, 'dimensions', query.dimensions)
+    const metrics = query.metrics.map((each, index) => ({
+      name: internal(`m${index}`),
+      value: partOf(`metrics, number ${index + 1}`, () => planReportMetric(view, each, context)),
+    }))
+    const inner = [...dimensions, ...metrics]
+    const from = { where: rows.where, outputs: inner, groupBy: dimensions.map(({ value }) => value) }
+    const outputs = inner.map(output => ({ name: output.name, value: outputOf(output) }))
+    const order = [...new Set([query.orderByColumn - 1, ...dimensions.keys()])]
+    const keys = order.map((index): OrderKey => {
+      const { value } = outputs[index] as Output
+      const direction = query.sorts[index] ?? 'DESC'
+      const name = query.dimensions[index]
+      return name === undefined ? metricKey(value, direction) : dimensionKey(view, name, value, direction)
+    })
+    const described = [query.dimensions, query.metrics, query.sorts, query.orderByColumn]
+    const name = JSON.stringify(['report', view.pool, ...described])
+    const page = planPage({ name, rows: { from }, outputs, keys, isTotal: true }, query.page)
+    return {
+      select: page.select,
+      rowsShown: query.page.count,
+      ...rows.pruning,
+      answer: printed => ({ headers: query.headers, ...page.answer(query.headers, printed) }),
+    }
+  },
 }
 
 function readReport(input: MetricReportInput, find: FindMetric): ReturnType<typeof metricReport.read> {
@@ -108,34 +134,6 @@ function readReportMetric(
   if ([metric, id, uniqueName].filter(isGiven).length !== 1)
     throw new Refused('metrics: give exactly one of "metric", "id" and "uniqueName".')
   return readMetric({ metric, metricId: id, metricName: uniqueName, filters, filterSql }, find)
-}
-
-function planReport(view: PoolView, query: ReportQuery, context: PlanContext): PlannedQuestion<ReportAnswer> {
-  const rows = planWhere(view, query, context)
-  const dimensions = planDimensions(view, 'dimensions', query.dimensions)
-  const metrics = query.metrics.map((each, index) => ({
-    name: internal(`m${index}`),
-    value: partOf(`metrics, number ${index + 1}`, () => planReportMetric(view, each, context)),
-  }))
-  const inner = [...dimensions, ...metrics]
-  const from = { where: rows.where, outputs: inner, groupBy: dimensions.map(({ value }) => value) }
-  const outputs = inner.map(output => ({ name: output.name, value: outputOf(output) }))
-  const order = [...new Set([query.orderByColumn - 1, ...dimensions.keys()])]
-  const keys = order.map((index): OrderKey => {
-    const { value } = outputs[index] as Output
-    const direction = query.sorts[index] ?? 'DESC'
-    const name = query.dimensions[index]
-    return name === undefined ? metricKey(value, direction) : dimensionKey(view, name, value, direction)
-  })
-  const described = [query.dimensions, query.metrics, query.sorts, query.orderByColumn]
-  const name = JSON.stringify(['report', view.pool, ...described])
-  const page = planPage({ name, rows: { from }, outputs, keys, isTotal: true }, query.page)
-  return {
-    select: page.select,
-    rowsShown: query.page.count,
-    ...rows.pruning,
-    answer: printed => ({ headers: query.headers, ...page.answer(query.headers, printed) }),
-  }
 }
 
 /** The aggregate of a metric, over those rows that its filters select. */

@@ -4,12 +4,11 @@
  */
 import { NUMBER_TYPES } from '../../format/schema.ts'
 import { PERCENTILE_FRACTIONS_MAX } from '../../util/limits.ts'
-import { findColumn, type PoolView, quoted } from '../expression/operand.ts'
+import { findColumn, quoted } from '../expression/operand.ts'
 import { internal } from '../expression/select.ts'
 import { columnOf, operation } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
-import type { PlanContext } from './plan-context.ts'
-import type { PlannedQuestion, PoolReference, Question } from './question.ts'
+import type { PoolReference, Question } from './question.ts'
 import { planWhere, type RowSelection, selectionOf, selectionTexts } from './where.ts'
 
 interface PercentileInput extends RowSelection {
@@ -44,29 +43,23 @@ export const percentile: Question<PercentileInput, PercentileQuery, PercentileAn
     return { pool: dataPool, query: { column, fractions, ...selectionOf(input) }, isPredefined: false }
   },
   texts: selectionTexts,
-  plan: planPercentile,
-}
-
-function planPercentile(
-  view: PoolView,
-  query: PercentileQuery,
-  context: PlanContext,
-): PlannedQuestion<PercentileAnswer> {
-  const column = findColumn(view, query.column)
-  const { name, type } = column
-  if (!NUMBER_TYPES.includes(type))
-    throw new Refused(`column ${quoted(name)} is ${type}: only numbers have percentiles`)
-  const rows = planWhere(view, query, context)
-  const { fractions } = query
-  return {
-    select: {
-      where: rows.where,
-      outputs: fractions.map((number, index) => ({
-        name: internal(`p${index}`),
-        value: operation('quantile', 'real', [columnOf(column)], { number, numbers: fractions }),
-      })),
-    },
-    ...rows.pruning,
-    answer: ([row]) => ({ fractions, values: fractions.map((_, index) => row?.[index] ?? null) }),
-  }
+  plan(view, query, context) {
+    const column = findColumn(view, query.column)
+    const { name, type } = column
+    if (!NUMBER_TYPES.includes(type))
+      throw new Refused(`column ${quoted(name)} is ${type}: only numbers have percentiles`)
+    const rows = planWhere(view, query, context)
+    const { fractions } = query
+    return {
+      select: {
+        where: rows.where,
+        outputs: fractions.map((number, index) => ({
+          name: internal(`p${index}`),
+          value: operation('quantile', 'real', [columnOf(column)], { number, numbers: fractions }),
+        })),
+      },
+      ...rows.pruning,
+      answer: ([row]) => ({ fractions, values: fractions.map((_, index) => row?.[index] ?? null) }),
+    }
+  },
 }

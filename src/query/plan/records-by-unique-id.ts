@@ -11,7 +11,7 @@ import { type Bound, partOf, Refused } from '../expression/values.ts'
 import { findGridColumns, recordOrder } from './grid-columns.ts'
 import { EVERY_SEGMENT } from './prune-segments.ts'
 import type { PrintedRows } from './query-task.ts'
-import type { PlannedQuestion, PoolReference, Question } from './question.ts'
+import type { PoolReference, Question } from './question.ts'
 
 interface RecordsByUniqueIdInput {
   readonly dataPool: PoolReference
@@ -40,37 +40,32 @@ export const recordsByUniqueId: Question<RecordsByUniqueIdInput, RecordsQuery, R
     return { pool: dataPool, query: { columns, uniqueIds }, isPredefined: false }
   },
   texts: () => [],
-  plan: planRecords,
-}
-
-function planRecords(
-  view: PoolView,
-  { columns: names, uniqueIds }: RecordsQuery,
-): PlannedQuestion<RecordsAnswer> {
-  const columns = findGridColumns(view, names)
-  const idColumn = uniqueIdColumn(view)
-  if (idColumn === undefined)
-    throw new Refused('the Data Pool has no unique id: ask "dataGrid" with a filter')
-  const ids = readIds(idColumn, uniqueIds)
-  const id = columnOf(idColumn)
-  const place = placeIn(id, ids)
-  const order = recordOrder(view).map(({ column, direction }) => ({ value: columnOf(column), direction }))
-  const limit = Math.min(RECORDS_MAX, Math.floor(GRAPHQL_VALUES_MAX / (columns.length + 1)))
-  const outputs = columns.map((column, index) => ({ name: outputName(index), value: columnOf(column) }))
-  return {
-    select: {
-      where: isOneOf(id, ids),
-      outputs: [...outputs, { name: internal('place'), value: place }],
-      orderBy: [{ value: place, direction: 'ASC' }, ...order],
-      limit: limit + 1,
-    },
-    ...EVERY_SEGMENT,
-    answer(rows) {
-      if (rows.length > limit)
-        throw new Refused(`the ids have more than ${limit} records: ask for fewer ids or columns`)
-      return { columns: names, values: rows.map(row => row.slice(0, names.length)) }
-    },
-  }
+  plan(view, { columns: names, uniqueIds }) {
+    const columns = findGridColumns(view, names)
+    const idColumn = uniqueIdColumn(view)
+    if (idColumn === undefined)
+      throw new Refused('the Data Pool has no unique id: ask "dataGrid" with a filter')
+    const ids = readIds(idColumn, uniqueIds)
+    const id = columnOf(idColumn)
+    const place = placeIn(id, ids)
+    const order = recordOrder(view).map(({ column, direction }) => ({ value: columnOf(column), direction }))
+    const limit = Math.min(RECORDS_MAX, Math.floor(GRAPHQL_VALUES_MAX / (columns.length + 1)))
+    const outputs = columns.map((column, index) => ({ name: outputName(index), value: columnOf(column) }))
+    return {
+      select: {
+        where: isOneOf(id, ids),
+        outputs: [...outputs, { name: internal('place'), value: place }],
+        orderBy: [{ value: place, direction: 'ASC' }, ...order],
+        limit: limit + 1,
+      },
+      ...EVERY_SEGMENT,
+      answer(rows) {
+        if (rows.length > limit)
+          throw new Refused(`the ids have more than ${limit} records: ask for fewer ids or columns`)
+        return { columns: names, values: rows.map(row => row.slice(0, names.length)) }
+      },
+    }
+  },
 }
 
 /** The unique id, else the last column of the key. Undefined if there is none, or it is hidden. */

@@ -7,7 +7,7 @@ import { isBadQuery, refusable } from '../expression/values.ts'
 import { planAggregate } from './metric.ts'
 import type { PlanContext } from './plan-context.ts'
 import type { PrintedRows } from './query-task.ts'
-import type { Askable, PlannedQuestion } from './question.ts'
+import type { Askable } from './question.ts'
 import { type OwnFilters, type PlannedWhere, planWhere, selectionTexts } from './where.ts'
 
 export interface ColumnQuery {
@@ -35,7 +35,7 @@ export const columnValues: Askable<ColumnQuery, PrintedRows> = {
   subtype: null,
   rowsMax: UNIQUE_VALUES_MAX + 1,
   texts: textsOf,
-  plan(view: PoolView, query: ColumnQuery, context: PlanContext): PlannedQuestion<PrintedRows> {
+  plan(view, query, context) {
     const { column, rows } = planColumn(view, query, context)
     const value = columnOf(column)
     const distinct: Select = {
@@ -65,7 +65,7 @@ export const columnRange: Askable<ColumnQuery, PrintedRows> = {
   subtype: null,
   rowsMax: 1,
   texts: textsOf,
-  plan(view: PoolView, query: ColumnQuery, context: PlanContext): PlannedQuestion<PrintedRows> {
+  plan(view, query, context) {
     const { column, rows } = planColumn(view, query, context)
     const outputs = (['min', 'max', 'average'] as const).map(kind => {
       const value = refusable(() => planAggregate(view, { kind, column: column.name }, context))

@@ -5,7 +5,6 @@ import {
   TIME_SERIES_INTERVALS_MAX,
   TIME_SERIES_VALUES_MAX,
 } from '../../util/limits.ts'
-import type { PoolView } from '../expression/operand.ts'
 import { allOf, internal, type Output, type Select } from '../expression/select.ts'
 import { boundValue, columnOf, operation, type Typed } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
@@ -17,9 +16,8 @@ import {
   planMetric,
   readMetric,
 } from './metric.ts'
-import type { PlanContext } from './plan-context.ts'
 import type { PrintedRows } from './query-task.ts'
-import type { PlannedQuestion, Question } from './question.ts'
+import type { Question } from './question.ts'
 import { type Granularity, type Interval, Intervals } from './time-intervals.ts'
 import { clockOf, loadClock, type ZoneClock } from './time-zone.ts'
 import { badZone, type RangeBounds, timeColumn, zoneOf } from './where.ts'
@@ -59,42 +57,38 @@ export const timeSeries: Question<TimeSeriesInput, TimeSeriesQuery, TimeSeriesAn
   },
   texts: metricTexts,
   prepare: (query, inTurn) => loadClock(zoneOf(query), inTurn),
-  plan: planTimeSeries,
-}
-
-function planTimeSeries(
-  view: PoolView,
-  query: TimeSeriesQuery,
-  context: PlanContext,
-): PlannedQuestion<TimeSeriesAnswer> {
-  const rows = planMetric(view, query, context)
-  const column = timeColumn(view, query)
-  const dimensions = planDimensions(view, 'groupBy', query.groupBy)
-  const clock = clockOf(zoneOf(query))
-  if (clock === undefined) throw badZone(zoneOf(query))
-  const intervals = new Intervals(query.granularity, clock)
-  const known = knownIntervals(intervals, rows.range, clock)
-  const isCount = COUNTS.has(query.metric.kind)
-  const time = columnOf(column)
-  const { fromUs, toUs } = rows.range
-  const fromMs = fromUs === null ? -Infinity : msOf(fromUs)
-  const toMs = toUs === null ? Infinity : msOf(toUs - 1n) + 1
-  const timeKey =
-    column.type === 'DATE' ? intervals.ruleOfDates(fromMs, toMs, known) : intervals.rule(fromMs, toMs, known)
-  const key: Output = {
-    name: internal('key'),
-    value: operation('time_key', 'integer', [time], { bits: 62, timeKey }),
-  }
-  const where = allOf([rows.where, operation('is_not_null', 'boolean', [time])])
-  return {
-    select: selectSeries(where, key, dimensions, isCount ? orZero(rows.metric) : rows.metric),
-    ...rows.pruning,
-    answer: printed => {
-      if (printed.length > TIME_SERIES_VALUES_MAX) throw new Refused(TOO_MANY_VALUES)
-      const found = known ?? foundIntervals(intervals, rows.range, printed, clock)
-      return answerOf(found, printed, query.groupBy, isCount ? '0' : null)
-    },
-  }
+  plan(view, query, context) {
+    const rows = planMetric(view, query, context)
+    const column = timeColumn(view, query)
+    const dimensions = planDimensions(view, 'groupBy', query.groupBy)
+    const clock = clockOf(zoneOf(query))
+    if (clock === undefined) throw badZone(zoneOf(query))
+    const intervals = new Intervals(query.granularity, clock)
+    const known = knownIntervals(intervals, rows.range, clock)
+    const isCount = COUNTS.has(query.metric.kind)
+    const time = columnOf(column)
+    const { fromUs, toUs } = rows.range
+    const fromMs = fromUs === null ? -Infinity : msOf(fromUs)
+    const toMs = toUs === null ? Infinity : msOf(toUs - 1n) + 1
+    const timeKey =
+      column.type === 'DATE'
+        ? intervals.ruleOfDates(fromMs, toMs, known)
+        : intervals.rule(fromMs, toMs, known)
+    const key: Output = {
+      name: internal('key'),
+      value: operation('time_key', 'integer', [time], { bits: 62, timeKey }),
+    }
+    const where = allOf([rows.where, operation('is_not_null', 'boolean', [time])])
+    return {
+      select: selectSeries(where, key, dimensions, isCount ? orZero(rows.metric) : rows.metric),
+      ...rows.pruning,
+      answer: printed => {
+        if (printed.length > TIME_SERIES_VALUES_MAX) throw new Refused(TOO_MANY_VALUES)
+        const found = known ?? foundIntervals(intervals, rows.range, printed, clock)
+        return answerOf(found, printed, query.groupBy, isCount ? '0' : null)
+      },
+    }
+  },
 }
 
 /** Metrics that are 0 over no values. Others have no value there. */

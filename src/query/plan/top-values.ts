@@ -1,11 +1,10 @@
 /** The values that are most frequent in a column. */
 import { TOP_VALUES_DEFAULT, TOP_VALUES_MAX } from '../../util/limits.ts'
-import { findColumn, type PoolView } from '../expression/operand.ts'
+import { findColumn } from '../expression/operand.ts'
 import { allOf, internal } from '../expression/select.ts'
 import { columnOf, operation } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
-import type { PlanContext } from './plan-context.ts'
-import type { PlannedQuestion, PoolReference, Question } from './question.ts'
+import type { PoolReference, Question } from './question.ts'
 import { planWhere, type RowSelection } from './where.ts'
 
 type TimeSelection = Pick<RowSelection, 'timeRange' | 'timeZone'>
@@ -36,34 +35,28 @@ export const topValues: Question<TopValuesInput, TopValuesQuery, TopValuesAnswer
     return { pool: dataPool, query: { column, maxValues, timeRange, timeZone }, isPredefined: false }
   },
   texts: () => [],
-  plan: planTopValues,
-}
-
-/** Values that are equally frequent come in their own order. Null is no value. */
-function planTopValues(
-  view: PoolView,
-  query: TopValuesQuery,
-  context: PlanContext,
-): PlannedQuestion<TopValuesAnswer> {
-  const column = findColumn(view, query.column)
-  const rows = planWhere(view, query, context)
-  const value = columnOf(column)
-  const count = operation('count_rows', 'integer', [])
-  return {
-    select: {
-      where: allOf([rows.where, operation('is_not_null', 'boolean', [value])]),
-      outputs: [
-        { name: internal('value'), value },
-        { name: internal('count'), value: count },
-      ],
-      groupBy: [value],
-      orderBy: [
-        { value: count, direction: 'DESC' },
-        { value, direction: 'ASC' },
-      ],
-      limit: query.maxValues,
-    },
-    ...rows.pruning,
-    answer: printed => ({ values: printed.flatMap(([text]) => text ?? []) }),
-  }
+  /** Values that are equally frequent come in their own order. Null is no value. */
+  plan(view, query, context) {
+    const column = findColumn(view, query.column)
+    const rows = planWhere(view, query, context)
+    const value = columnOf(column)
+    const count = operation('count_rows', 'integer', [])
+    return {
+      select: {
+        where: allOf([rows.where, operation('is_not_null', 'boolean', [value])]),
+        outputs: [
+          { name: internal('value'), value },
+          { name: internal('count'), value: count },
+        ],
+        groupBy: [value],
+        orderBy: [
+          { value: count, direction: 'DESC' },
+          { value, direction: 'ASC' },
+        ],
+        limit: query.maxValues,
+      },
+      ...rows.pruning,
+      answer: printed => ({ values: printed.flatMap(([text]) => text ?? []) }),
+    }
+  },
 }

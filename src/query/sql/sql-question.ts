@@ -4,11 +4,9 @@ import { must } from '../../util/errors.ts'
 import { SQL_TEXT_BYTES_MAX, STATEMENT_ROWS_MAX } from '../../util/limits.ts'
 import type { SqlStatement } from '../expression/ast.ts'
 import { endOfPart } from '../expression/lexical.ts'
-import type { PoolView } from '../expression/operand.ts'
-import type { PlanContext } from '../plan/plan-context.ts'
 import { pruningOf } from '../plan/prune-segments.ts'
 import type { PrintedRows } from '../plan/query-task.ts'
-import type { Askable, PlannedQuestion } from '../plan/question.ts'
+import type { Askable } from '../plan/question.ts'
 import { type SqlDialect, StatementChecker } from './check-statement.ts'
 import { typeOf } from './scope.ts'
 
@@ -35,25 +33,18 @@ export const sql: Askable<SqlQuestion, SqlAnswer> = {
   subtype: null,
   rowsMax: STATEMENT_ROWS_MAX,
   texts: () => [],
-  plan: planSql,
-}
-
-function planSql(
-  view: PoolView,
-  { statement, poolOf, dialect }: SqlQuestion,
-  { nowMs }: PlanContext,
-  others: readonly PoolView[] = [],
-): PlannedQuestion<SqlAnswer> {
-  const views = [view, ...others]
-  const checked = new StatementChecker(statement, { views, poolOf, nowMs, dialect }).check()
-  const { select, commons, conditions } = checked
-  const [own, ...more] = views.map((each, index) => pruningOf(each, conditions[index]))
-  const columns = checked.columns.map(({ name, value, isNullable }) => ({
-    columnName: name,
-    type: typeOf(value),
-    isNullable,
-  }))
-  return { select, commons, ...must(own, 'a pool'), others: more, answer: rows => ({ columns, rows }) }
+  plan(view, { statement, poolOf, dialect }, { nowMs }, others = []) {
+    const views = [view, ...others]
+    const checked = new StatementChecker(statement, { views, poolOf, nowMs, dialect }).check()
+    const { select, commons, conditions } = checked
+    const [own, ...more] = views.map((each, index) => pruningOf(each, conditions[index]))
+    const columns = checked.columns.map(({ name, value, isNullable }) => ({
+      columnName: name,
+      type: typeOf(value),
+      isNullable,
+    }))
+    return { select, commons, ...must(own, 'a pool'), others: more, answer: rows => ({ columns, rows }) }
+  },
 }
 
 /** ClickHouse's text with `name` written as "name". A backquote without its end stays as it is. */
