@@ -25,10 +25,11 @@ import { LOG_LEVELS, type LogSettings } from '../util/say.ts'
 const COMPACT_TICK_MS = 1_000
 /** Bytes a second that a backup of a running server copies, so that ingest does not suffer. */
 const BACKUP_BYTES_PER_SECOND = 64 * MiB
+const STALENESS = 'a query may miss what was acknowledged in the last so many ms; 0: it misses nothing'
 const STOP_DELAY = 'after SIGTERM all is answered for so long, while /readyz is 503: for balancers'
 
-/** One option. */
 export interface Option<T> extends Taken<T> {
+  /** Null where it comes by the environment alone, which may have secrets. */
   readonly flag: string | null
   readonly env: string
   readonly value: string
@@ -39,36 +40,37 @@ export interface Option<T> extends Taken<T> {
   readonly common?: true
 }
 
-function option<T>(
-  flag: string | null,
-  env: string,
-  value: string,
-  fallback: string,
-  why: string,
-  taken: Taken<T>,
-): Option<T> {
-  return { flag, env, value, fallback, why, ...taken }
+/** @param usage the flag with its value; a choice tells its own */
+function option<T>(usage: string, fallback: string | number, why: string, taken: Taken<T>): Option<T> {
+  const [flag = '', value = taken.choices ?? ''] = usage.split(' ')
+  const env = `WEIR_${flag.toUpperCase().replaceAll('-', '_')}`
+  return { flag, env, value, fallback: String(fallback), why, ...taken }
 }
 
-function common<T>(one: Option<T>): Option<T> {
-  return { ...one, common: true }
+function common<T>(...declared: Parameters<typeof option<T>>): Option<T> {
+  return { ...option(...declared), common: true }
 }
 
-/** A setting of a cluster. It comes by the environment, which may have secrets. */
+function environment<T>(env: string, fallback: string, why: string, taken: Taken<T>): Option<T> {
+  return { flag: null, env, value: '', fallback, why, ...taken }
+}
+
+/** A setting of a cluster. */
 function cluster<T>(env: string, fallback: string, why: string, taken: Taken<T>): Option<T> {
-  return common(option(null, env, 'TEXT', fallback, `cluster: ${why}`, taken))
+  return { ...environment(env, fallback, `cluster: ${why}`, taken), common: true }
 }
 
 /** An option of tests. Every command takes it, and the help leaves it out. */
-function hidden<T>(flag: string, value: string, fallback: string | number, taken: Taken<T>): Option<T> {
-  const env = `WEIR_${flag.toUpperCase().replaceAll('-', '_')}`
-  return { flag, env, value, fallback: String(fallback), why: '', ...taken, common: true, hidden: true }
+function hidden<T>(usage: string, fallback: string | number, taken: Taken<T>): Option<T> {
+  return { ...common(usage, fallback, '', taken), hidden: true }
 }
 
 /** The accepted values in words, and the parser, which returns undefined for any other text. */
 interface Taken<T> {
   readonly takes: string
   readonly parse: (text: string) => T | undefined
+  /** All of them, as the help shows a choice. */
+  readonly choices?: string
   /** Not repeated in messages. */
   readonly isSecret?: true
 }
@@ -81,6 +83,7 @@ const HTTP_URL: Taken<string> = {
 }
 const choice = <T extends string>(...choices: readonly T[]): Taken<T> => ({
   takes: choices.filter(one => one !== '').join(' or '),
+  choices: choices.filter(one => one !== '').join('|'),
   parse: value => choices.find(one => one === value),
 })
 const integer = (from: number, to: number): Taken<number> => ({
@@ -140,27 +143,14 @@ const SHA256: Taken<string> = {
 }
 
 const OPTIONS = {
-  host: option('host', 'WEIR_HOST', 'ADDRESS', '127.0.0.1', 'address to listen on', TEXT),
-  port: option(
-    'port',
-    'WEIR_PORT',
-    'NUMBER',
-    '8420',
-    'port to listen on; 0 takes any free one',
-    integer(0, 65535),
-  ),
-  dataDir: common(
-    option('data-dir', 'WEIR_DATA_DIR', 'FOLDER', './data', 'the data folder; one process at a time', TEXT),
-  ),
+  host: option('host ADDRESS', '127.0.0.1', 'address to listen on', TEXT),
+  port: option('port NUMBER', '8420', 'port to listen on; 0 takes any free one', integer(0, 65535)),
+  dataDir: common('data-dir FOLDER', './data', 'the data folder; one process at a time', TEXT),
   store: common(
-    option(
-      'store',
-      'WEIR_STORE',
-      'local|clickhouse',
-      'local',
-      'local: rows and catalog in the data folder; clickhouse: in a ClickHouse cluster and its Keeper',
-      choice('local', 'clickhouse'),
-    ),
+    'store',
+    'local',
+    'local: rows and catalog in the data folder; clickhouse: in a ClickHouse cluster and its Keeper',
+    choice('local', 'clickhouse'),
   ),
   clickhouseUrl: cluster(
     'WEIR_CLICKHOUSE_URL',
@@ -216,159 +206,115 @@ const OPTIONS = {
     SECRET_KEY,
   ),
   publicUrl: option(
-    'public-url',
-    'WEIR_PUBLIC_URL',
-    'URL',
+    'public-url URL',
     '',
     'prefix of webhookUrl, when clients reach Weir by another name (default http://host:port)',
     HTTP_URL,
   ),
-  clientId: option(null, 'WEIR_CLIENT_ID', 'TEXT', '', 'client id of the first application', ANY_TEXT),
-  clientSecret: option(null, 'WEIR_CLIENT_SECRET', 'TEXT', '', 'its secret; both or neither', SECRET),
-  metricsToken: option(
-    null,
+  clientId: environment('WEIR_CLIENT_ID', '', 'client id of the first application', ANY_TEXT),
+  clientSecret: environment('WEIR_CLIENT_SECRET', '', 'its secret; both or neither', SECRET),
+  metricsToken: environment(
     'WEIR_METRICS_TOKEN',
-    'TEXT',
     '',
     'GET /metrics takes this Bearer token alone; without one it answers on a loopback --host only',
     SECRET,
   ),
   durability: option(
     'durability',
-    'WEIR_DURABILITY',
-    'fsync|os',
     'fsync',
     'fsync: a 200 survives a power cut; os: it survives the death of the process only',
     choice('fsync', 'os'),
   ),
   kernel: common(
-    option(
-      'kernel',
-      'WEIR_KERNEL',
-      'native|js',
-      '',
-      'JSON kernel and key loop (default native where it was built, else js)',
-      choice('', 'native', 'js'),
-    ),
+    'kernel',
+    '',
+    'JSON kernel and key loop (default native where it was built, else js)',
+    choice('', 'native', 'js'),
   ),
   http: option(
     'http',
-    'WEIR_HTTP',
-    'uws|node',
     '',
     'HTTP library (default uws where its binary loads, else node, which is node:http)',
     choice('', 'uws', 'node'),
   ),
   httpSha256: option(
-    'http-sha256',
-    'WEIR_HTTP_SHA256',
-    'HEX',
+    'http-sha256 HEX',
     '',
     'loads a uWebSockets.js binary of this SHA-256 in place of the known one',
     SHA256,
   ),
   tlsCert: option(
-    'tls-cert',
-    'WEIR_TLS_CERT',
-    'FILE',
+    'tls-cert FILE',
     '',
     'serves https with this certificate, in PEM with those of its issuers; read again when it changes',
     ANY_TEXT,
   ),
-  tlsKey: option('tls-key', 'WEIR_TLS_KEY', 'FILE', '', 'its private key, in PEM; both or neither', ANY_TEXT),
+  tlsKey: option('tls-key FILE', '', 'its private key, in PEM; both or neither', ANY_TEXT),
   chunked: option(
     'chunked',
-    'WEIR_CHUNKED',
-    'on|off',
     'on',
     'off answers 411 to bodies in chunks: behind a proxy that forwards chunk lines unchanged',
     choice('on', 'off'),
   ),
   console: option(
     'console',
-    'WEIR_CONSOLE',
-    'on|off',
     'on',
     'the pages at / for people who look at sources and events; off answers 404',
     choice('on', 'off'),
   ),
   rateLimit: option(
-    'rate-limit',
-    'WEIR_RATE_LIMIT',
-    'EVENTS',
+    'rate-limit EVENTS',
     '0',
     'events per second and pool; more is answered 429; 0 is off',
     integer(0, 1_000_000_000),
   ),
   connections: option(
-    'connections',
-    'WEIR_CONNECTIONS',
-    'NUMBER',
+    'connections NUMBER',
     '0',
     `connections at once, more are closed; 0: the limit of open files less ${DESCRIPTORS_RESERVED}, at most ${CONNECTIONS_MAX}`,
     integer(0, 1_000_000),
   ),
   keepAliveSeconds: option(
-    'keep-alive',
-    'WEIR_KEEP_ALIVE',
-    'SECONDS',
-    String(HTTP_IDLE_MS_MAX / 1000),
+    'keep-alive SECONDS',
+    HTTP_IDLE_MS_MAX / 1000,
     'over node:http an idle connection closes after so long; uWebSockets.js closes it after 8 to 12 s',
     integer(1, 3_600),
   ),
-  stopDelaySeconds: option('stop-delay', 'WEIR_STOP_DELAY', 'SECONDS', '0', STOP_DELAY, integer(0, 3_600)),
-  stalenessMs: option(
-    'staleness',
-    'WEIR_STALENESS_MS',
-    'MS',
-    '0',
-    'a query may miss what was acknowledged in the last so many ms; 0: it misses nothing',
-    integer(0, STALENESS_MS_MAX),
-  ),
+  stopDelaySeconds: option('stop-delay SECONDS', '0', STOP_DELAY, integer(0, 3_600)),
+  stalenessMs: {
+    ...option('staleness MS', '0', STALENESS, integer(0, STALENESS_MS_MAX)),
+    env: 'WEIR_STALENESS_MS',
+  },
   logFormat: common(
-    option(
-      'log-format',
-      'WEIR_LOG_FORMAT',
-      'text|json',
-      'text',
-      'lines of operation: text, or an object of JSON each, with time, level and message',
-      choice('text', 'json'),
-    ),
+    'log-format',
+    'text',
+    'lines of operation: text, or an object of JSON each, with time, level and message',
+    choice('text', 'json'),
   ),
   logLevel: common(
-    option(
-      'log-level',
-      'WEIR_LOG_LEVEL',
-      LOG_LEVELS.join('|'),
-      'info',
-      'writes lines of operation of this level and of more urgent ones',
-      choice(...LOG_LEVELS),
-    ),
+    'log-level',
+    'info',
+    'writes lines of operation of this level and of more urgent ones',
+    choice(...LOG_LEVELS),
   ),
   /** Kills the process at a named point. */
-  crashAt: hidden('crash-at', 'POINT[:N]', '', ANY_TEXT),
+  crashAt: hidden('crash-at POINT[:N]', '', ANY_TEXT),
   /** Interval of the compaction tick. Recent flushes of idle pools are freed after 60 ticks. */
-  compactTickMs: hidden('compact-tick-ms', 'MS', COMPACT_TICK_MS, integer(1, 3_600_000)),
+  compactTickMs: hidden('compact-tick-ms MS', COMPACT_TICK_MS, integer(1, 3_600_000)),
   /** Time after ready at which the scrub begins. */
-  scrubBeginMs: hidden('scrub-begin-ms', 'MS', SCRUB_BEGIN_MS, integer(0, 3_600_000)),
+  scrubBeginMs: hidden('scrub-begin-ms MS', SCRUB_BEGIN_MS, integer(0, 3_600_000)),
   /** The clock of retention runs ahead. */
-  retentionDaysAhead: hidden('retention-days-ahead', 'DAYS', 0, integer(0, 100_000)),
+  retentionDaysAhead: hidden('retention-days-ahead DAYS', 0, integer(0, 100_000)),
   /** Rate at which a backup of a running server copies. */
   backupBytesPerSecond: hidden(
-    'backup-bytes-per-second',
-    'BYTES',
+    'backup-bytes-per-second BYTES',
     BACKUP_BYTES_PER_SECOND,
     integer(1, 1_000_000_000_000),
   ),
   /** Calls of the disk that fail while a file exists; see util/fault-injection.ts. */
-  faultAt: hidden('fault-at', 'FAULTS', '', ANY_TEXT),
+  faultAt: hidden('fault-at FAULTS', '', ANY_TEXT),
   /** Size of the largest log file; small ones are changed often. */
-  logFileBytes: hidden(
-    'log-file-bytes',
-    'BYTES',
-    LOG_FILE_BYTES,
-    integer(LOG_FILE_BYTES_MIN, LOG_FILE_BYTES),
-  ),
+  logFileBytes: hidden('log-file-bytes BYTES', LOG_FILE_BYTES, integer(LOG_FILE_BYTES_MIN, LOG_FILE_BYTES)),
 }
 
 /** The options' values. */

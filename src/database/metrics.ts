@@ -60,7 +60,6 @@ export interface Metrics {
   queryWaited(application: string, ms: number): void
   merge(figures: MergeFigures): void
   mergeFailed(): void
-  /** A job of `kind` has changed `count` rows. */
   jobRows(kind: string, count: number): void
   /** A gauge that is read with the page. `labels` names the labels whose values a reading has. */
   gauge(name: string, help: string, reading: Reading, ...labels: readonly string[]): void
@@ -109,18 +108,12 @@ export function createMetrics(): Metrics {
     VISIBLE_SECONDS,
   )
   const query = histogram('weir_query_seconds', 'queries, waiting and flush included', FLUSH_SECONDS)
-  const restarts = new Counter({
-    name: 'weir_query_process_restarts_total',
-    help: 'query processes that crashed, or were ended because of a query; another one started each time',
-    registers,
-  })
   const compaction = countMerges(registers)
   const loop = watchEventLoop(registers)
   return {
     events: (pool, result, code, count) => events.add(pool, result, code, count),
     refused: code => add(refusals, code, 1),
-    ...countRefused(registers),
-    spans: countSpans(registers),
+    rejectedRows: countRejectedRows(registers),
     request: status => add(requests, status, 1),
     bytes: count => {
       bytes += count
@@ -129,7 +122,7 @@ export function createMetrics(): Metrics {
     flush: countFlushes(registers),
     visible: ms => visible.observe(ms / 1000),
     query: ms => query.observe(ms / 1000),
-    queryProcessFailed: () => restarts.inc(),
+    ...countFailures(registers),
     queryWaited: countWaits(registers),
     ...compaction,
     jobRows: countJobRows(registers),
@@ -143,56 +136,56 @@ export function createMetrics(): Metrics {
   }
 }
 
+function counted(registers: Registry[], name: string, help: string, ...labelNames: string[]): Prom.Counter {
+  return new Counter({ name, help, labelNames, registers })
+}
+
+function countFailures(
+  registers: Registry[],
+): Pick<Metrics, 'queryProcessFailed' | 'signatureRefused' | 'spans'> {
+  const restarts = counted(
+    registers,
+    'weir_query_process_restarts_total',
+    'query processes that crashed, or were ended because of a query; another one started each time',
+  )
+  const signatures = counted(
+    registers,
+    'weir_refused_signatures_total',
+    'requests whose signature was refused, by pool and code',
+    'pool',
+    'code',
+  )
+  const spans = counted(
+    registers,
+    'weir_trace_spans_total',
+    'spans of traces by outcome: exported, export_failed (the collector did not take them), queue_full',
+    'outcome',
+  )
+  return {
+    queryProcessFailed: () => restarts.inc(),
+    signatureRefused: (pool, code) => signatures.inc({ pool, code }),
+    spans: (outcome, count) => spans.inc({ outcome }, count),
+  }
+}
+
 function countFlushes(registers: Registry[]): Metrics['flush'] {
   const name = 'weir_flush_seconds'
   const help = 'from the start of a flush to its sync'
   const flush = new Histogram({ name, help, buckets: FLUSH_SECONDS, registers })
-  const flushed = new Counter({
-    name: 'weir_flushed_rows_total',
-    help: 'rows taken from the memtables by flushes',
-    registers,
-  })
+  const flushed = counted(registers, 'weir_flushed_rows_total', 'rows taken from the memtables by flushes')
   return (ms, rows) => {
     flush.observe(ms / 1000)
     flushed.inc(rows)
   }
 }
 
-function countRefused(registers: Registry[]): Pick<Metrics, 'signatureRefused' | 'rejectedRows'> {
-  return { signatureRefused: countSignatures(registers), rejectedRows: countRejectedRows(registers) }
-}
-
 function countRejectedRows(registers: Registry[]): Metrics['rejectedRows'] {
-  const counter = new Counter({
-    name: 'weir_rejected_rows_total',
-    help: 'rows of the pool of rejected events, by whether they were kept or left out for want of room',
-    labelNames: ['result'],
-    registers,
-  })
+  const help = 'rows of the pool of rejected events, by whether they were kept or left out for want of room'
+  const counter = counted(registers, 'weir_rejected_rows_total', help, 'result')
   return (kept, leftOut) => {
     counter.inc({ result: 'kept' }, kept)
     counter.inc({ result: 'left_out' }, leftOut)
   }
-}
-
-function countSpans(registers: Registry[]): Metrics['spans'] {
-  const counter = new Counter({
-    name: 'weir_trace_spans_total',
-    help: 'spans of traces by outcome: exported, export_failed (the collector did not take them), queue_full',
-    labelNames: ['outcome'],
-    registers,
-  })
-  return (outcome, count) => counter.inc({ outcome }, count)
-}
-
-function countSignatures(registers: Registry[]): Metrics['signatureRefused'] {
-  const counter = new Counter({
-    name: 'weir_refused_signatures_total',
-    help: 'requests whose signature was refused, by pool and code',
-    labelNames: ['pool', 'code'],
-    registers,
-  })
-  return (pool, code) => counter.inc({ pool, code })
 }
 
 /**
@@ -251,8 +244,7 @@ function countJobRows(registers: Registry[]): Metrics['jobRows'] {
 
 /** Counters of merges. The debt is a gauge (app/server-metrics.ts). */
 function countMerges(registers: Registry[]): Pick<Metrics, 'merge' | 'mergeFailed'> {
-  const counter = (what: string, help: string) =>
-    new Counter({ name: `weir_compaction_${what}_total`, help, registers })
+  const counter = (what: string, help: string) => counted(registers, `weir_compaction_${what}_total`, help)
   const merges = counter('merges', 'merges that were committed')
   const failures = counter('failures', 'merges that failed; they are tried again')
   const rowsRead = counter('read_rows', 'rows of all inputs of merges, those that are not visible too')
