@@ -143,7 +143,6 @@ function watchApplications(metrics: Metrics, engine: QueryEngine, catalog: Catal
   )
 }
 
-/** Registers the gauges of the jobs in the catalog. */
 function watchJobs(metrics: Metrics, { read }: Catalog): void {
   metrics.gauge(
     'weir_jobs',
@@ -177,7 +176,6 @@ function watchJobs(metrics: Metrics, { read }: Catalog): void {
   )
 }
 
-/** Registers the gauges of the queues. */
 function watchQueues(server: Server, api: Api): void {
   const depths = () => queuesOf(server, api).map(([name, depth]) => [name, depth] as const)
   const limits = () => queuesOf(server, api).map(([name, , limit]) => [name, limit] as const)

@@ -24,7 +24,6 @@ import type { StartedThreads, StartOptions } from './start-threads.ts'
 /** Nice value of the merge thread: everything else goes first. */
 export const MERGE_NICE = 10
 
-/** The open stages. */
 export type Stages = Awaited<ReturnType<typeof openStages>>
 
 interface OpenStagesOptions extends StartOptions {

@@ -141,7 +141,6 @@ class CompactReader {
     return true
   }
 
-  /** A list of structs. */
   structs(take: Take): true {
     return this.list(() => this.struct(take))
   }

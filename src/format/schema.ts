@@ -148,7 +148,6 @@ export const PAYLOAD = '_service_payload'
 /** Stored in every segment, never shown. */
 export const SEQUENCE = '_service_sequence'
 
-/** The kind of a request: POST or DELETE. */
 export type RequestKind = 'post' | 'delete'
 
 /**

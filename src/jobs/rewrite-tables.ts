@@ -74,7 +74,6 @@ export function tableRewriteRunner(deps: TableRewriteDeps): JobRunner {
   })
 }
 
-/** One run of a job. */
 interface RewriteRun extends TableRewriteDeps {
   readonly job: RewriteJob
   readonly rewrite: TableRewrite

@@ -30,7 +30,6 @@ export type LogState = 'open' | 'disk_full' | 'poisoned' | 'stopped'
 /** The extent of the log at one moment, for a copy. It has the fields of a log header. */
 export interface LogSpan {
   readonly generation: number
-  /** Position of the first file. */
   readonly position: number
   /** First sequence of that file. */
   readonly firstSequence: number

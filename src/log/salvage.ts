@@ -39,7 +39,6 @@ export interface Salvage {
   readonly missing: readonly MissingSequences[]
   /** True when an unknown number of requests may be missing at the end of the log. */
   readonly mayMissEnd: boolean
-  /** Where the log is damaged. */
   readonly places: readonly Damaged[]
   /** Existing files of the log folder that have such a place. */
   readonly files: readonly string[]

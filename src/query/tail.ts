@@ -54,7 +54,6 @@ export interface Tail {
   step(question: TailQuestion): Promise<TailStep | BadQuery>
 }
 
-/** A tail of the pool of this number. */
 export type OpenTail = (pool: number) => Tail
 
 export interface SegmentTailDeps extends PinDeps {

@@ -168,7 +168,6 @@ function noteOrphans(folder: string, state: PoolState, report: Report): void {
     if (!named.has(file)) report.note(`${file} belongs to no segment; the next start removes it`)
 }
 
-/** One segment in the index. */
 interface IndexedSegment {
   readonly index: Index
   readonly store: KeyStore

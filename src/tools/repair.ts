@@ -173,7 +173,6 @@ async function checkAgain(folder: StoppedFolder): Promise<number> {
   return CLEAN
 }
 
-/** The repair of one segment. */
 interface SegmentRepair {
   readonly poolId: string
   /** The line of the plan that describes this repair. */

@@ -219,7 +219,6 @@ function keyText({ timestamp, uniqueId, orderBy }: NamedPreset): string {
   )
 }
 
-/** What a column is. */
 const COLUMN_CELLS: Parameters<typeof tableLines<ShownColumn>>[1] = [
   ['column', each => each.name],
   ['type', each => each.type],

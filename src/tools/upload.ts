@@ -14,7 +14,6 @@ export interface Server {
   readonly authorization: string
 }
 
-/** A file to import. */
 export interface ImportedFile {
   /** Undefined for standard input. */
   readonly path: string | undefined

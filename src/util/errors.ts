@@ -133,7 +133,6 @@ export const CHECKSUM_DIFFERS = 'its bytes do not match their checksum'
 /** Index and segments disagree: rows without keys, or wrong deleted rows. Nothing was changed. */
 export class SegmentsDisagree extends Error {
   override readonly name = 'SegmentsDisagree'
-  /** Numbers of the segments. */
   readonly segments: readonly number[]
 
   constructor(segments: readonly number[], what: string) {

@@ -74,7 +74,6 @@ const NO_SOCKET: BodySocket = {
   sendAndDrain: nothing,
 }
 
-/** A batch that was parsed. */
 interface Parsed {
   readonly batch: Batch
   readonly result: ParseResult

@@ -64,7 +64,6 @@ interface RejectedDeps {
   submit(target: IngestTarget, body: Uint8Array, sink: BatchSink): void
   /** The unique name of a pool, for the log. */
   nameOf(poolId: string): string
-  /** Rows that were stored, or left out. */
   onRows(kept: number, leftOut: number): void
 }
 

@@ -29,7 +29,6 @@ export const flag: Schema<boolean> = { type: 'boolean' }
 export const count: Schema<number> = { type: 'integer', minimum: 0 }
 export const time: Schema<string> = { type: 'string', format: 'date-time' }
 export const binary: Json = { type: 'string', contentEncoding: 'binary' }
-/** Any JSON object. */
 export const anyObject: Json = { type: 'object', additionalProperties: true }
 
 export function ref(kind: string, name: string): Json {

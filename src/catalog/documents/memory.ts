@@ -56,17 +56,13 @@ const nameOf = ({ uniqueName }: { readonly uniqueName: string }) => uniqueName
 export class Memory {
   readonly applications = new Collection<Application>({ nameOf })
   readonly sources = new Collection<DataSource>({ nameOf })
-  /** By data source. */
   readonly pools = new Collection<Pool>({
     nameOf,
     ownerOf: pool => pool.dataSourceId,
     positionOf: pool => String(pool.number).padStart(POOL_NUMBER_DIGITS, '0'),
   })
-  /** By pool. */
   readonly metrics = new Collection<Metric>({ nameOf, ownerOf: metric => metric.poolId })
-  /** By pool. */
   readonly policies = new Collection<AccessPolicy>({ nameOf, ownerOf: policy => policy.poolId })
-  /** By pool. */
   readonly jobs = new Collection<Job>({ ownerOf: job => job.poolId })
   /** The kinds of documents that are in their collection and nowhere else. */
   readonly #plain = new Map<string, Pick<Collection<never>, 'set' | 'delete'>>([

@@ -62,7 +62,6 @@ export interface ExportCalls {
   /** The next batch, moved. `room`: the last one's, moved back. A file has one call at a time. */
   next(from: { readonly file: number; readonly room: ArrayBuffer | undefined }): Uint8Array | undefined
   close(file: number): void
-  /** The message that begins a stream of these columns. */
   schema(columns: readonly QueryColumn[]): Uint8Array
   /** True of a message that begins a stream of columns of the same types. */
   hasTypes(of: { readonly schema: Uint8Array; readonly columns: readonly QueryColumn[] }): boolean

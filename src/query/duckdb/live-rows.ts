@@ -35,7 +35,6 @@ type Skipping =
 
 export interface PoolSources {
   readonly schema: PoolSchema
-  /** Segments without deleted rows. */
   readonly whole: readonly SegmentSource[]
   /** Segments with deleted rows, and how these are skipped. Undefined if there is none. */
   readonly reduced: { readonly sources: readonly SegmentSource[]; readonly skipping: Skipping } | undefined

@@ -165,7 +165,6 @@ export class FlushThrottle {
   #limits: FlushLimits
   #shrink = 1
   #changedMs = 0
-  /** Time of the last report. */
   #reportedMs = 0
   /** Time of the last report of a flush that took too long. */
   #slowMs = Number.NEGATIVE_INFINITY

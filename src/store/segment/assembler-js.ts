@@ -116,7 +116,6 @@ interface Winner extends KeyRow {
   readonly deletedAt?: number
 }
 
-/** The rows of each key. */
 function groupsOf(sorted: readonly KeyRow[]): KeyRow[][] {
   const groups: KeyRow[][] = []
   for (const [i, row] of sorted.entries()) {

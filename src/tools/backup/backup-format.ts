@@ -12,7 +12,6 @@ import { Damaged } from '../../util/errors.ts'
 /** Versions of the backup format. 2 has damaged files: a reader of 1 would take it for complete. */
 export const BACKUP_FORMAT = { complete: 1, incomplete: 2 } as const
 
-/** One file of a backup. */
 export interface BackupFile {
   /** Relative to the backup's folder, with slashes. */
   readonly path: string
@@ -21,7 +20,6 @@ export interface BackupFile {
   readonly sha256: string
 }
 
-/** The content of BACKUP. */
 export interface BackupContents {
   readonly format: 1 | 2
   /** Version of Weir that wrote the backup. */

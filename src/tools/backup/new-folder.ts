@@ -33,7 +33,6 @@ export interface RestoreOptions {
   readonly onProgress: (progress: CopyProgress) => void
 }
 
-/** A backup that was restored. */
 export interface Restored extends BackupSummary {
   /** A line for each file of a segment that the backup has lost. */
   readonly leftOut: readonly string[]

@@ -198,7 +198,6 @@ async function sendCatalog(
   }
 }
 
-/** The segments whose files are in `files`. */
 function poolsOf({ pools }: BackupState, files: ReadonlyMap<string, CopiedFile>): BackedUpPool[] {
   return pools.map(({ poolId: pool, segments }) => ({
     pool,
@@ -247,7 +246,6 @@ async function findThere(client: S3Client, last: BackupId | undefined) {
   return { objects, trusted, known, wrong }
 }
 
-/** Sends a file as it is. */
 async function sendFile(sending: Sending, file: string, onBytes: CopyDeps['onBytes']): Promise<Copied> {
   const { client, deps } = sending
   let first: Uint8Array = new Uint8Array(0)
