@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { CommitPart } from '../api/api-types.ts'
 import { refusing } from '../api/probes.ts'
 import { refuse } from '../api/problem.ts'
-import type { Catalog } from '../catalog/catalog.ts'
+import type { Catalog, CatalogListener } from '../catalog/catalog.ts'
 import { isUnfinished } from '../catalog/change/change-job.ts'
 import { isRewrite } from '../catalog/change/change-rewrite.ts'
 import { PROPELLERS } from '../catalog/documents/model.ts'
@@ -40,7 +40,7 @@ import { inform } from '../util/say.ts'
 import { clusterSizes, watchCluster } from './cluster-sizes.ts'
 import { applicationName } from './server-metrics.ts'
 import type { ServerStart } from './start.ts'
-import type { RowStore, Store, StoreListener } from './store.ts'
+import type { RowStore, Store } from './store.ts'
 
 /** Time after ready at which the process that reads users' SQL starts if no query came. */
 const PARSER_WARM_MS = 5_000
@@ -54,7 +54,7 @@ const NO_BACKUP = refuse(
 )
 
 /** Joins the cluster. Rejects with CannotRun or Unavailable. */
-export async function openClusterStore(start: ServerStart, listener: StoreListener): Promise<Store> {
+export async function openClusterStore(start: ServerStart, listener: CatalogListener): Promise<Store> {
   const node = await openNode(start, listener)
   const { opened, metrics, parse, temporaryFolder } = node
   return { opened, metrics, parse, temporaryFolder, ...rowsThrough(node), ...operationOf(node, start) }
@@ -73,7 +73,7 @@ interface Listeners {
   onInsert: (ms: number) => void
 }
 
-async function openNode(start: ServerStart, listener: StoreListener) {
+async function openNode(start: ServerStart, listener: CatalogListener) {
   const told: Listeners = { led: AbortSignal.abort(), onLead: () => {}, onInsert: () => {} }
   const { config, kernel, closers, onFatal } = start
   const temporaryFolder = await mkdtemp(join(tmpdir(), 'weir-'))
@@ -99,9 +99,7 @@ async function openNode(start: ServerStart, listener: StoreListener) {
     adminFile: undefined,
     clientId: config.clientId,
     clientSecret: config.clientSecret,
-    onPoolDeleted: pool => listener.poolDeleted(pool),
-    onPoolModified: pool => listener.poolModified(pool),
-    onJobCreated: job => listener.jobCreated(job),
+    ...listener,
   })
   const parser = makeParser(start, temporaryFolder)
   const engine = makeEngine(cluster, opened.catalog, parser, metrics)

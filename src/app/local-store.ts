@@ -6,6 +6,7 @@
  */
 import { availableParallelism } from 'node:os'
 import { healthOf } from '../api/probes.ts'
+import type { CatalogListener } from '../catalog/catalog.ts'
 import { notesOfCatalog, type OpenedCatalog } from '../catalog/open-catalog.ts'
 import type { Activity } from '../database/activity.ts'
 import { sweepThenCompact } from '../database/compaction.ts'
@@ -36,7 +37,7 @@ import { flushLagMs, watchLocalStore } from './local-store-metrics.ts'
 import { diskSpace } from './machine.ts'
 import { applicationName } from './server-metrics.ts'
 import type { ServerStart } from './start.ts'
-import type { RunnerDeps, Store, StoreListener } from './store.ts'
+import type { RunnerDeps, Store } from './store.ts'
 
 /** Time after ready at which the query process starts if no query came: the start goes first. */
 const ENGINE_WARM_MS = 5_000
@@ -45,15 +46,10 @@ const ENGINE_WARM_MS = 5_000
 export async function openLocalStore(
   start: ServerStart,
   threads: StartedThreads,
-  listener: StoreListener,
+  listener: CatalogListener,
 ): Promise<Store> {
   const { config, paths } = start
-  const stages = await openStages(threads, {
-    ...start,
-    onPoolDeleted: pool => listener.poolDeleted(pool),
-    onPoolModified: pool => listener.poolModified(pool),
-    onJobCreated: job => listener.jobCreated(job),
-  })
+  const stages = await openStages(threads, { ...start, ...listener })
   const { opened, catalog, index, parse, pools, log, received, metrics } = stages
   const { commit } = log
   const engine = makeEngine(start, stages)

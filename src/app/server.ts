@@ -15,7 +15,7 @@ import { isLoopback, metricsAccess, stoppingHealth } from '../api/probes.ts'
 import { refuse } from '../api/problem.ts'
 import { Sessions } from '../api/sessions.ts'
 import { createTokens, type Tokens } from '../catalog/access/token.ts'
-import type { Catalog } from '../catalog/catalog.ts'
+import type { Catalog, CatalogListener } from '../catalog/catalog.ts'
 import { keepHandedSecret } from '../catalog/change/change-source.ts'
 import { Activity } from '../database/activity.ts'
 import { tracesEndpoint } from '../database/config.ts'
@@ -39,7 +39,7 @@ import { keptReading } from './machine.ts'
 import { applicationName, createMeter, watchServer } from './server-metrics.ts'
 import { stopServer } from './shutdown.ts'
 import type { Running, Server, ServerStart } from './start.ts'
-import type { Store, StoreListener } from './store.ts'
+import type { Store } from './store.ts'
 
 /** Where set-up builds the console (src/setup/console.mjs). */
 const CONSOLE_FOLDER = fileURLToPath(new URL('console/', DIST))
@@ -50,7 +50,7 @@ const CONSOLE_FOLDER = fileURLToPath(new URL('console/', DIST))
  */
 export async function openServer(
   start: ServerStart,
-  openStore: (listener: StoreListener) => Promise<Store>,
+  openStore: (listener: CatalogListener) => Promise<Store>,
 ): Promise<Running> {
   const { config } = start
   checkInstalled(['apache-arrow', 'parquet-wasm', 'temporal-polyfill', 'zstddec/stream'])

@@ -6,7 +6,7 @@
 import type { ApiDeps, Health } from '../api/api-types.ts'
 import type { StateOfServer } from '../api/graphql/parents.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import type { Job, Pool } from '../catalog/documents/model.ts'
+import type { Pool } from '../catalog/documents/model.ts'
 import type { OpenedCatalog } from '../catalog/open-catalog.ts'
 import type { Activity } from '../database/activity.ts'
 import type { Metrics } from '../database/metrics.ts'
@@ -22,13 +22,6 @@ import type { Refusal } from '../util/errors.ts'
 
 /** The row of a queue in /metrics. */
 export type Queue = readonly [name: string, depth: number, limit: number]
-
-/** The catalog has changed, here or on another node. It is in memory already. */
-export interface StoreListener {
-  poolDeleted(pool: Pool): void
-  poolModified(pool: Pool): void
-  jobCreated(job: Job): void
-}
 
 /** Rows on their way in. */
 export interface RowStore {

@@ -34,11 +34,11 @@ import type { StoreClient } from './lmdb/store-client.ts'
 /** Tries of one change. Each other change that comes between takes some milliseconds. */
 const DECISIONS_MAX = 50
 
+/** The catalog has changed, here or on another node. It is in memory already. */
 export interface CatalogListener {
-  poolDeleted(pool: Pool): void
-  poolModified(pool: Pool, before: Pool): void
-  /** Also by another node of a cluster. */
-  jobCreated(job: Job): void
+  readonly poolDeleted?: (pool: Pool) => void
+  readonly poolModified?: (pool: Pool, before: Pool) => void
+  readonly jobCreated?: (job: Job) => void
 }
 
 export class Catalog {
@@ -200,12 +200,12 @@ export class Catalog {
     for (const pool of before) {
       if (pool === undefined) continue
       const now = pools.get(pool.id)
-      if (now === undefined) this.#listener.poolDeleted(pool)
-      else this.#listener.poolModified(now, pool)
+      if (now === undefined) this.#listener.poolDeleted?.(pool)
+      else this.#listener.poolModified?.(now, pool)
     }
     for (const key of newJobs) {
       const job = jobs.get(key.slice('job/'.length))
-      if (job !== undefined) this.#listener.jobCreated(job)
+      if (job !== undefined) this.#listener.jobCreated?.(job)
     }
   }
 

@@ -30,19 +30,13 @@ import { policiesWithout } from './change/change-policy.ts'
 import { makeWebhookSource, sourcesWithoutPool } from './change/change-source.ts'
 import type { Change } from './documents/catalog-types.ts'
 import { keys, Memory } from './documents/memory.ts'
-import { type Application, type Job, type Meta, type Pool, PROPELLERS, SCOPES } from './documents/model.ts'
+import { type Application, type Meta, PROPELLERS, SCOPES } from './documents/model.ts'
 
 import { makeSigningKey } from './documents/signing-keys.ts'
 import { openStoreClient, type StoreClient } from './lmdb/store-client.ts'
 import { makeRejectedPool, otherRejectedName, REJECTED_EVENTS } from './rejected-pool.ts'
 
-interface CatalogListeners {
-  readonly onPoolDeleted?: (pool: Pool) => void
-  readonly onPoolModified?: (pool: Pool, before: Pool) => void
-  readonly onJobCreated?: (job: Job) => void
-}
-
-export interface CatalogOptions extends AdminGiven, CatalogListeners {
+export interface CatalogOptions extends AdminGiven, CatalogListener {
   readonly paths: Paths
   readonly store?: Promise<StoreClient>
   /** The crash point that the catalog thread arms; '' for none. */
@@ -51,7 +45,7 @@ export interface CatalogOptions extends AdminGiven, CatalogListeners {
 }
 
 /** Where a catalog is, which a store has opened. */
-interface OpenStore extends AdminGiven, CatalogListeners {
+interface OpenStore extends AdminGiven, CatalogListener {
   readonly store: StoreClient
   /** Named by errors. */
   readonly place: string
@@ -106,17 +100,12 @@ export async function openCatalog(options: CatalogOptions): Promise<OpenedCatalo
 /** The same for a store that is open. */
 export async function openCatalogOf(options: OpenStore): Promise<OpenedCatalog> {
   const { store, place, adminFile } = options
-  const listener: CatalogListener = {
-    poolDeleted: options.onPoolDeleted ?? (() => undefined),
-    poolModified: options.onPoolModified ?? (() => undefined),
-    jobCreated: options.onJobCreated ?? (() => undefined),
-  }
   try {
     const memory = new Memory()
     memory.load(store.entries, place)
     const isNewFolder = memory.isEmpty()
     const removedSources = sourcesWithoutPool(memory).map(({ uniqueName }) => uniqueName)
-    const catalog = new Catalog(memory, store, listener)
+    const catalog = new Catalog(memory, store, options)
     await catalog.change(now => ({ ...(startChange(now, options) ?? NO_CHANGE), result: null }))
     await catalog.change((now, ms) => ({ ...(makeRejectedPool(now, SYSTEM, ms) ?? NO_CHANGE), result: null }))
     const { admin, written } = writeAdmin(memory, adminFile, options.disk ?? disk)

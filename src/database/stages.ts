@@ -6,9 +6,9 @@
  *   W-10  The same code after a crash as after a clean stop; nothing here grows with rows.
  */
 
-import type { Catalog } from '../catalog/catalog.ts'
-import { type Job, type Pool, schemaVersionOf } from '../catalog/documents/model.ts'
-import { type CatalogOptions, type OpenedCatalog, openCatalog } from '../catalog/open-catalog.ts'
+import type { Catalog, CatalogListener } from '../catalog/catalog.ts'
+import { schemaVersionOf } from '../catalog/documents/model.ts'
+import { type OpenedCatalog, openCatalog } from '../catalog/open-catalog.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
 import { NEW_INDEX } from '../index/index-types.ts'
 import { BatchBuffers } from '../parse/batch-buffers.ts'
@@ -26,30 +26,21 @@ export const MERGE_NICE = 10
 
 export type Stages = Awaited<ReturnType<typeof openStages>>
 
-interface OpenStagesOptions extends StartOptions {
-  /** A pool was deleted, and the catalog in memory no longer has it. */
-  readonly onPoolDeleted?: (pool: Pool) => void
-  /** The same for a pool that was changed. */
-  readonly onPoolModified?: (pool: Pool) => void
-  readonly onJobCreated?: (job: Job) => void
-}
-
 /** Opens all stages over their threads and replays the log. Rejects with CannotRun or Damaged. */
-export async function openStages(threads: StartedThreads, options: OpenStagesOptions) {
+export async function openStages(threads: StartedThreads, options: StartOptions & CatalogListener) {
   const { config, paths, kernel, onFatal, closers } = options
   const batchBuffers = new BatchBuffers()
   const parse = startParseWorkers(kernel, batchBuffers)
   closers.push(() => parse.stop())
   let pools: Pools | undefined
-  const { onJobCreated = () => {} } = options
   const { opened, index } = await openMetadata(threads, options, {
-    onJobCreated,
-    onPoolDeleted: pool => {
-      options.onPoolDeleted?.(pool)
+    ...(options.jobCreated && { jobCreated: options.jobCreated }),
+    poolDeleted: pool => {
+      options.poolDeleted?.(pool)
       pools?.drop(pool)
     },
-    onPoolModified: (pool, before) => {
-      options.onPoolModified?.(pool)
+    poolModified: (pool, before) => {
+      options.poolModified?.(pool, before)
       if (pools !== undefined && pool.retentionDays !== before.retentionDays)
         retentionChanged(pools, pool.number)
     },
@@ -89,11 +80,11 @@ export async function openStages(threads: StartedThreads, options: OpenStagesOpt
 export async function openMetadata(
   { store, index }: Pick<StartedThreads, 'store' | 'index'>,
   { paths, config }: Pick<StartOptions, 'paths' | 'config'>,
-  listeners: Pick<CatalogOptions, 'onPoolDeleted' | 'onPoolModified' | 'onJobCreated'> = {},
+  listener: CatalogListener = {},
 ): Promise<{ readonly opened: OpenedCatalog; readonly index: OpenedIndex }> {
   const { clientId, clientSecret } = config
   const admin = clientId === '' ? {} : { clientId, clientSecret }
-  const opened = await openCatalog({ paths, store, ...admin, ...listeners })
+  const opened = await openCatalog({ paths, store, ...admin, ...listener })
   const { catalog } = opened
   const owner = { identity: catalog.meta().folderId, pools: rebuildPoolsOf(catalog) }
   return { opened, index: await index.open(owner) }

@@ -29,7 +29,7 @@ export function recordBytes(bodyBytes: number): number {
 }
 
 /** The fields of a record that the parse worker knows. */
-interface RecordFields {
+export interface RecordFields {
   readonly kind: number
   readonly pool: number
   readonly version: number

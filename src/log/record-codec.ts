@@ -13,7 +13,7 @@ import {
   RECORD_HEADER_BYTES,
   RECORD_KIND,
   RECORD_MAGIC,
-  type ReceivedAtStepUs,
+  type RecordFields,
   readContextBytes,
   readEvents,
   readReceivedAtStepUs,
@@ -38,24 +38,14 @@ interface Stamp {
 /**
  * One whole, checked record. `bytes` is the file's content and lives until the next file is read.
  */
-export interface ReadRecord {
+export interface ReadRecord extends Omit<RecordFields, 'kind' | 'bodyCrc' | 'bitsCrc'> {
   readonly sequence: number
   /** Equal to `sequence`, except for a filler record, which stands for a run of sequences. */
   readonly lastSequence: number
   readonly kind: keyof typeof RECORD_KIND
-  readonly pool: number
-  readonly version: number
-  readonly receivedAtUs: number
-  readonly receivedAtStepUs: ReceivedAtStepUs
-  readonly events: number
-  readonly accepted: number
-  readonly hasBits: boolean
   readonly file: string
   readonly fileOffset: number
   readonly bytes: Uint8Array
-  readonly bodyBytes: number
-  /** Bytes of the request's context, with which the body begins. */
-  readonly contextBytes: number
   /** Bytes of the whole record with bitmap and padding. */
   readonly recordBytes: number
 }

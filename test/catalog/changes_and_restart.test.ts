@@ -123,7 +123,7 @@ describe('deletion', () => {
     }
     const { catalog } = await folder.open({
       store: Promise.resolve({ ...store, apply }),
-      onPoolDeleted: pool => dropped.push(pool),
+      poolDeleted: pool => dropped.push(pool),
     })
     const { pool, source } = created(await catalog.change(createWebhookSource({ uniqueName: 'a' }, 'APP1')))
     expect(await catalog.change(deletePool({ id: pool.id }))).toBe(pool.id)
@@ -145,7 +145,7 @@ describe('deletion', () => {
 
   test('of a source takes its pool along and frees the name', async () => {
     const dropped: Pool[] = []
-    const { catalog } = await folder.open({ onPoolDeleted: pool => dropped.push(pool) })
+    const { catalog } = await folder.open({ poolDeleted: pool => dropped.push(pool) })
     const { pool, source } = created(await catalog.change(createWebhookSource({ uniqueName: 'a' }, 'APP1')))
     expect(await catalog.change(deleteSource({ uniqueName: 'a' }))).toBe(source.id)
     expect(dropped).toEqual([pool])
@@ -157,7 +157,7 @@ describe('deletion', () => {
 
   test('is idempotent and tells the listener once', async () => {
     let dropped = 0
-    const { catalog } = await folder.open({ onPoolDeleted: () => dropped++ })
+    const { catalog } = await folder.open({ poolDeleted: () => dropped++ })
     const { pool, source } = created(await catalog.change(createWebhookSource({ uniqueName: 'a' }, 'APP1')))
     const ids = await Promise.all([
       catalog.change(deletePool({ id: pool.id })),

@@ -31,7 +31,7 @@ interface Step {
 async function jobsOf(port: number, node: string, steps: Step[]) {
   const begun = { jobs: undefined as Jobs | undefined }
   const leading = await leadingNodeOf(port, {
-    onJobCreated: job => begun.jobs?.created(job),
+    jobCreated: job => begun.jobs?.created(job),
     onLead: ended => begun.jobs?.start(ended),
   })
   const { catalog, leader } = leading

@@ -11,7 +11,7 @@ import { Leader } from '../../src/cluster/keeper/leader.ts'
 
 const SESSION_MS = 2_000
 
-interface NodeOptions extends Pick<CatalogOptions, 'onJobCreated'> {
+interface NodeOptions extends Pick<CatalogOptions, 'jobCreated'> {
   readonly sessionMs?: number
   readonly store?: Partial<KeeperStoreOptions>
   onLead?(ended: AbortSignal): void
@@ -34,7 +34,7 @@ export async function nodeOf(port: number, options: NodeOptions = {}) {
     store: options.through?.(store) ?? store,
     place: '/weir',
     adminFile: undefined,
-    ...(options.onJobCreated && { onJobCreated: options.onJobCreated }),
+    ...(options.jobCreated && { jobCreated: options.jobCreated }),
   })
   let isStopped = false
   const stop = async () => {

@@ -24,19 +24,19 @@ interface FolderOptions {
   readonly disk: Disk
   /** Called before and after each change, which syncs in between. */
   readonly onTransaction: (what: string) => void
-  readonly onPoolDeleted: (pool: Pool) => void
+  readonly poolDeleted: (pool: Pool) => void
 }
 
 /** Opens the data folder and its catalog in this thread, as a start does. */
 export async function openCatalogFolder(options: FolderOptions): Promise<OpenedFolder> {
-  const { paths, disk, onTransaction, onPoolDeleted } = options
+  const { paths, disk, onTransaction, poolDeleted } = options
   const lock = openFolder(paths, disk)
   try {
     const store = await openStore(paths.catalog, disk)
     const { catalog } = await openCatalog({
       paths,
       disk,
-      onPoolDeleted,
+      poolDeleted,
       store: Promise.resolve(
         ofOneProcess({
           entries: store.entries,

@@ -163,7 +163,7 @@ async function open(options: OpenOptions): Promise<Opened> {
     paths: pathsOf(root),
     disk,
     onTransaction,
-    onPoolDeleted: pool => server?.drop(pool),
+    poolDeleted: pool => server?.drop(pool),
   })
   const { catalog } = folder
   try {

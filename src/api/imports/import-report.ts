@@ -1,18 +1,13 @@
 /** The report of an import: what is durable, and which rows were refused. */
 import type { ImportProgress } from '../../catalog/documents/model.ts'
 import { type FieldComparison, NOTHING_COMPARED } from '../../parse/import/compare-fields.ts'
-import type { BadRow, Done, Encoding, ImportFormat, RowBatch } from '../../parse/import/import-types.ts'
+import type { BadRow, Done, ImportOptions, RowBatch } from '../../parse/import/import-types.ts'
 import { must, type Refusal } from '../../util/errors.ts'
 import type { Reply } from '../api-types.ts'
 import type { Answer } from '../ingest/ingest-answer.ts'
 import { problemFields } from '../problem.ts'
 
-interface ReportOptions {
-  readonly format: ImportFormat
-  readonly encoding: Encoding
-  readonly skipRows: number
-  readonly errorsMax: number
-}
+type ReportOptions = Pick<ImportOptions, 'format' | 'encoding' | 'skipRows' | 'errorsMax'>
 
 export class ImportReport {
   readonly #options: ReportOptions

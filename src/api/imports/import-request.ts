@@ -4,6 +4,7 @@ import {
   type Encoding,
   IMPORT_FORMATS,
   type ImportFormat,
+  type ImportOptions,
 } from '../../parse/import/import-types.ts'
 import { NAMED_BY, type Naming } from '../../parse/import/naming.ts'
 import type { Refusal } from '../../util/errors.ts'
@@ -15,14 +16,9 @@ import { refuse } from '../problem.ts'
 
 const IMPORT_LABEL_CHARACTERS_MAX = 256
 
-export interface ImportRequest {
-  readonly format: ImportFormat
-  readonly encoding: Encoding
-  readonly skipRows: number
-  readonly errorsMax: number
+export interface ImportRequest extends Omit<ImportOptions, 'columns' | 'spoolFile'> {
   /** A text of the client, by which it finds the import again. */
   readonly label: string
-  readonly naming: Naming
   /** The parameters of `naming`, as a client gives them; empty without any. */
   readonly mapping: string
 }

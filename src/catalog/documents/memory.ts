@@ -22,6 +22,7 @@ import {
   schemaOf,
   shareSchema,
   type Tombstone,
+  type WebhookSettings,
 } from './model.ts'
 import { newestFirst } from './signing-keys.ts'
 import { CONNECTED, stateOf } from './source-kinds.ts'
@@ -282,13 +283,8 @@ function kindOf(key: string): string {
 
 /** A source as it was while every source was a webhook. */
 interface WebhookSourceBefore
-  extends Omit<DataSource, 'kind' | 'status' | 'webhook' | 'tables' | 'settings'> {
-  readonly webhookId: string
-  readonly poolId: string
-  readonly timestamp: string | null
-  readonly uniqueIdColumn: string | null
-  readonly tenant: string | null
-}
+  extends Omit<DataSource, 'kind' | 'status' | 'webhook' | 'tables' | 'settings'>,
+    Omit<WebhookSettings, 'tableSettings'> {}
 
 /**
  * The document of `key` in today's form. One of an earlier version is written in it by its next

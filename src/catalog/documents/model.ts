@@ -96,7 +96,7 @@ export type TableEngine =
   | { readonly type: 'MERGE_TREE' }
   | { readonly type: 'REPLACING_MERGE_TREE'; readonly ver: string | null }
 
-interface WebhookSettings {
+export interface WebhookSettings {
   readonly webhookId: string
   readonly poolId: string
   /** As the caller gave it; connectionSettings shows it. */

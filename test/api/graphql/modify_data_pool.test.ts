@@ -17,7 +17,7 @@ const MODIFY = `mutation ModifyDataPool($input: modifyDataPoolInput!) { modifyDa
 let server: TestServer
 const told: Pool[] = []
 beforeAll(async () => {
-  server = await makeServer({ onPoolModified: pool => told.push(pool) })
+  server = await makeServer({ poolModified: pool => told.push(pool) })
 })
 afterAll(() => server.stop())
 
