@@ -28,9 +28,6 @@ export default function parse(task: ParseTask): unknown {
 }
 
 function answer(result: ParseResult): unknown {
-  return move({ [transferableSymbol]: buffersOf(result), [valueSymbol]: result } as never)
-}
-
-function buffersOf(result: ParseResult): ArrayBuffer[] {
-  return [result.outcomes.buffer, result.errors.buffer, result.recordBytes.buffer] as ArrayBuffer[]
+  const buffers = [result.outcomes.buffer, result.errors.buffer, result.recordBytes.buffer]
+  return move({ [transferableSymbol]: buffers, [valueSymbol]: result } as never)
 }

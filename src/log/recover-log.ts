@@ -132,17 +132,16 @@ export function readFirst(disk: Disk, folder: string, cachedBytesMax = LOG_CACHE
     if (record.file !== path) {
       path = record.file
       fileBytes += record.bytes.byteLength
-      file = fileBytes > cachedBytesMax ? undefined : cachedFile(record)
+      file =
+        fileBytes > cachedBytesMax
+          ? undefined
+          : { path: record.file, bytes: record.bytes, view: viewOf(record.bytes), offsets: [] }
       if (file !== undefined) cached.push(file)
     }
     file?.offsets.push(record.fileOffset)
   }
   const isAllCached = fileBytes <= cachedBytesMax
   return { list, header, log: { end: step.value, records, firstSequence, pools, cached, isAllCached } }
-}
-
-function cachedFile({ file, bytes }: ReadRecord): CachedFile {
-  return { path: file, bytes, view: viewOf(bytes), offsets: [] }
 }
 
 function countRequest(pools: Map<number, PoolRequests>, record: ReadRecord): void {

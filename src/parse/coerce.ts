@@ -47,7 +47,7 @@ const time = new TimeReader()
 export function coerce(type: ColumnType, value: Value, cuts: boolean): void {
   if (type === 'STRING') {
     if (value.found === FOUND.number || value.found === FOUND.boolean)
-      replace(value, FOUND.string, `"${sourceOf(value)}"`)
+      replace(value, FOUND.string, `"${value.bytes.toString('latin1', value.start, value.end)}"`)
     return
   }
   if (value.found !== FOUND.string || type === 'JSON') return
@@ -65,10 +65,6 @@ function replace(value: Value, found: number, source: string, mark = 0): void {
   value.mark = mark
   value.start = 0
   value.end = value.bytes.length
-}
-
-function sourceOf({ bytes, start, end }: Value): string {
-  return bytes.toString('latin1', start, end)
 }
 
 /** The text of a string without spaces around it; undefined where it is too long. */

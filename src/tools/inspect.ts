@@ -12,6 +12,7 @@ import { CLEAN, type CommandInput, DAMAGED } from '../database/command.ts'
 import { type Footer, hasDeleteFile, readFooter, type SegmentMeta } from '../format/segment-meta.ts'
 import { emptyPool, type PoolState } from '../index/index-types.ts'
 import type { Debt } from '../store/compaction/compaction-types.ts'
+import { sumDebts } from '../store/compaction/debt-totals.ts'
 import { cutoffUs, inspectPool as inspectSegments } from '../store/compaction/pick-compaction.ts'
 import { wallMs } from '../util/clock.ts'
 import { disk } from '../util/disk.ts'
@@ -67,15 +68,8 @@ function missingIndexText({ folder, pools }: Inspected, { why, isDamaged }: Miss
 }
 
 function sumDebt(pools: readonly PoolSummary[]): Debt | null {
-  if (pools.some(({ debt }) => debt === null)) return null
-  const sum = (of: (debt: Debt) => number) =>
-    pools.reduce((total, { debt }) => total + (debt === null ? 0 : of(debt)), 0)
-  return {
-    smallSegments: sum(debt => debt.smallSegments),
-    rowsDeleted: sum(debt => debt.rowsDeleted),
-    bytesToMerge: sum(debt => debt.bytesToMerge),
-    quarantined: sum(debt => debt.quarantined),
-  }
+  const debts = pools.flatMap(({ debt }) => debt ?? [])
+  return debts.length < pools.length ? null : sumDebts(debts)
 }
 
 function folderLines({ folder, memory, pools, log, index }: Inspected): string[] {
@@ -323,8 +317,8 @@ async function inspectPool(
     segments: segments.length,
     deleteFiles: segments.filter(hasDeleteFile).length,
     bytes: sumOf(segments, segment => segment.bytes),
-    timestampFromUs: least(withRows.map(segment => segment.timestampFromUs)),
-    timestampToUs: most(withRows.map(segment => segment.timestampToUs)),
+    timestampFromUs: outermost(Math.min, withRows, segment => segment.timestampFromUs),
+    timestampToUs: outermost(Math.max, withRows, segment => segment.timestampToUs),
     keys: index.keys.get(pool.number) ?? 0,
     debt: inspectSegments({ segments, isExcluded: segment => bad.has(segment), expireBeforeUs }, bad.size)
       .debt,
@@ -394,10 +388,12 @@ function sumOf<T>(list: readonly T[], of: (one: T) => number): number {
   return list.reduce((total, one) => total + of(one), 0)
 }
 
-function least(values: readonly (number | null)[]): number | null {
-  return values.reduce<number | null>((a, b) => (a === null || (b !== null && b < a) ? b : a), null)
-}
-
-function most(values: readonly (number | null)[]): number | null {
-  return values.reduce<number | null>((a, b) => (a === null || (b !== null && b > a) ? b : a), null)
+/** The first or the last time of segments; null where none is known. */
+function outermost(
+  pick: (a: number, b: number) => number,
+  segments: readonly SegmentMeta[],
+  of: (segment: SegmentMeta) => number | null,
+): number | null {
+  const known = segments.map(of).filter(us => us !== null)
+  return known.length === 0 ? null : known.reduce((a, b) => pick(a, b))
 }

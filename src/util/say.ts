@@ -38,13 +38,10 @@ export function logSettings(): LogSettings {
   return settings
 }
 
-function isWritten(level: LogLevel): boolean {
-  return LOG_LEVELS.indexOf(level) <= LOG_LEVELS.indexOf(settings.level)
-}
-
 /** @param text the line in the format `text` */
 function log(stream: NodeJS.WriteStream, level: LogLevel, message: string, text: string, ids = NO_IDS): void {
-  if (isWritten(level)) write(stream, format(level, message, text, ids))
+  if (LOG_LEVELS.indexOf(level) <= LOG_LEVELS.indexOf(settings.level))
+    write(stream, format(level, message, text, ids))
 }
 
 function format(level: LogLevel, message: string, text: string, { requestId, traceId } = NO_IDS): string {

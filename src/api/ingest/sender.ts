@@ -74,7 +74,10 @@ export function senderOf(
   return {
     accept: new Set(accept.includes('BROWSER') ? [...accept, 'TEXT'] : accept),
     signature: signature === null ? null : JSON.stringify(signature),
-    takesDelete: signature === null || signature.scheme === 'HUBSPOT' || hasMethod(signature.generic?.signed),
+    takesDelete:
+      signature === null ||
+      signature.scheme === 'HUBSPOT' ||
+      signature.generic?.signed.includes('{method}') === true,
     kinds,
     bodyHandshakes,
     verifyToken,
@@ -87,10 +90,6 @@ export function senderOf(
     handshakeHeaders: ofHandshakes,
     ...facts,
   }
-}
-
-function hasMethod(signed: string | undefined): boolean {
-  return signed?.includes('{method}') === true
 }
 
 /** What of a request's head goes to the parse worker, or into the log with the body. */

@@ -8,10 +8,6 @@ interface Document {
   readonly createdAt: string
 }
 
-function byAge({ createdAt, id }: Document): string {
-  return `${createdAt}/${id}`
-}
-
 interface CollectionOptions<T> {
   readonly nameOf?: (document: T) => string
   /** The object whose list `of` returns. */
@@ -30,7 +26,7 @@ export class Collection<T extends Document> {
 
   constructor(options: CollectionOptions<T>) {
     this.#options = options
-    this.positionOf = options.positionOf ?? byAge
+    this.positionOf = options.positionOf ?? (({ createdAt, id }) => `${createdAt}/${id}`)
     this.#sorted = new Sorted(this.positionOf)
   }
 

@@ -63,7 +63,7 @@ export function tableOf(answer: unknown, outputs: readonly PlannedOutput[]): Tab
   if (labels !== undefined) return seriesTable({ labels, values: cellsOf(values) }, groupBy, groups, outputs)
   if (fractions !== undefined) return fractionsTable(fractions, cellsOf(values))
   const names = headers ?? columns?.map(column => (typeof column === 'string' ? column : column.columnName))
-  if (names !== undefined) return typed(names, outputs, rows ?? rowsOf(values))
+  if (names !== undefined) return typed(names, outputs, rows ?? ((values ?? []) as PrintedRows))
   const cells = values === undefined ? [value] : cellsOf(values)
   return typed(
     ['value'],
@@ -74,10 +74,6 @@ export function tableOf(answer: unknown, outputs: readonly PlannedOutput[]): Tab
 
 function cellsOf(values: AnyAnswer['values']): Series['values'] {
   return (values ?? []) as Series['values']
-}
-
-function rowsOf(values: AnyAnswer['values']): PrintedRows {
-  return (values ?? []) as PrintedRows
 }
 
 function fractionsTable(fractions: readonly number[], values: Series['values']): Table {

@@ -44,7 +44,9 @@ export function recordOrder(view: PoolView, timestamp: 'ASC' | 'DESC' = 'DESC'):
  * time, the newest first unless `sort` says ASC.
  */
 export function listOrder(view: PoolView, sort: 'ASC' | 'DESC' | null): readonly ColumnOrder[] {
-  const byKey = isKeyOrdered(view) ? keyNames(view) : []
+  const { timestamp, key } = view
+  const isByKey = timestamp < 0 && key !== null && key.columns[0] !== KEY_RECEIVED_AT
+  const byKey = isByKey ? keyNames(view) : []
   const seen = byKey.flatMap(name => {
     const column = exactColumn(view, name)
     return column === undefined ? [] : { column, direction: sort ?? 'ASC' }
@@ -60,10 +62,6 @@ export function listOrder(view: PoolView, sort: 'ASC' | 'DESC' | null): readonly
  * True where `orderBy` names the key of a pool without a timestamp column. Other keys of such pools
  * begin with the time of arrival.
  */
-function isKeyOrdered({ timestamp, key }: PoolView): boolean {
-  return timestamp < 0 && key !== null && key.columns[0] !== KEY_RECEIVED_AT
-}
-
 /** True if no two rows have the same values in the columns of recordOrder, or of listOrder. */
 export function isOrderTotal(view: PoolView): boolean {
   return view.key !== null && keyNames(view).every(name => exactColumn(view, name) !== undefined)

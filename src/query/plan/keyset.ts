@@ -46,7 +46,8 @@ export function readKeyValues(
 }
 
 function readKey(type: OrderKey['type'], text: string): Typed | undefined {
-  if (type === 'INTEGER') return readInteger(text)
+  if (type === 'INTEGER')
+    return /^-?\d+$/.test(text) && text.length <= DIGITS_MAX ? wholeValue(BigInt(text)) : undefined
   if (type === 'TIMESTAMP' || type === 'DATE') return readTime(type, text)
   // The text of a JSON value is compared, and it was read as JSON before.
   const bound = tryValue(type === 'JSON' ? 'STRING' : type, text)
@@ -59,10 +60,6 @@ function readTime(type: 'DATE' | 'TIMESTAMP', text: string): Typed | undefined {
 }
 
 const DIGITS_MAX = 39
-
-function readInteger(text: string): Typed | undefined {
-  return /^-?\d+$/.test(text) && text.length <= DIGITS_MAX ? wholeValue(BigInt(text)) : undefined
-}
 
 /**
  * The rows beyond a place: those after it on the way to the list's end, or before it on the way to

@@ -80,7 +80,8 @@ export const metricReport: Question<MetricReportInput, ReportQuery, ReportAnswer
       const { value } = outputs[index] as Output
       const direction = query.sorts[index] ?? 'DESC'
       const name = query.dimensions[index]
-      return name === undefined ? metricKey(value, direction) : dimensionKey(view, name, value, direction)
+      if (name === undefined) return metricKey(value, direction)
+      return { value, type: findColumn(view, name).type, direction, isNullable: true }
     })
     const described = [query.dimensions, query.metrics, query.sorts, query.orderByColumn]
     const name = JSON.stringify(['report', view.pool, ...described])
@@ -140,10 +141,6 @@ function readReportMetric(
 function planReportMetric(view: PoolView, query: MetricQuery, context: PlanContext): Typed {
   const { metric, where } = planMetric(view, query, context)
   return where === undefined ? metric : withFilter(metric, where)
-}
-
-function dimensionKey(view: PoolView, name: string, value: Typed, direction: Direction): OrderKey {
-  return { value, type: findColumn(view, name).type, direction, isNullable: true }
 }
 
 /** A value that an answer prints as null, such as an infinite sum, is ordered as null too. */

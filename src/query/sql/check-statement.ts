@@ -247,7 +247,7 @@ export class StatementChecker {
   #output(item: Item, place: 'filter' | 'outside', names: Names, select: SelectNames): NamedColumn {
     const value = this.#checker(place, names).value(item.value)
     const column = item.value.kind === 'column' ? select.resolve(item.value) : undefined
-    return { name: item.name, value, isNullable: column?.isNullable ?? mayBeNull(value) }
+    return { name: item.name, value, isNullable: column?.isNullable ?? !NEVER_NULL.has(value.op) }
   }
 
   #groups(groupBy: readonly Expression[], items: readonly Item[], select: SelectNames): Groups {
@@ -376,10 +376,6 @@ function isConstant({ op }: Typed): boolean {
 }
 
 const NEVER_NULL = new Set('count count_rows count_distinct value is_null is_not_null exists'.split(' '))
-
-function mayBeNull({ op }: Typed): boolean {
-  return !NEVER_NULL.has(op)
-}
 
 function orderOf({ direction, nulls }: SqlOrder, value: Typed, dialect: SqlDialect): readonly Order[] {
   if (value.kind === 'interval') throw new Refused('ORDER BY takes values')

@@ -1,19 +1,23 @@
 /** The work that waits for compaction, of all pools together. */
 import type { Debt } from './compaction-types.ts'
 
+/** What waits in all pools together. */
+export function sumDebts(debts: readonly Debt[]): Debt {
+  const total = (part: keyof Debt) => debts.reduce((sum, debt) => sum + debt[part], 0)
+  return {
+    smallSegments: total('smallSegments'),
+    rowsDeleted: total('rowsDeleted'),
+    bytesToMerge: total('bytesToMerge'),
+    quarantined: total('quarantined'),
+  }
+}
+
 /** The debts of all pools. Each inspection replaces the debt of its pool. */
 export class DebtTotals {
   readonly #byPool = new Map<number, Debt>()
 
   get sum(): Debt {
-    const debts = [...this.#byPool.values()]
-    const total = (part: keyof Debt) => debts.reduce((sum, debt) => sum + debt[part], 0)
-    return {
-      smallSegments: total('smallSegments'),
-      rowsDeleted: total('rowsDeleted'),
-      bytesToMerge: total('bytesToMerge'),
-      quarantined: total('quarantined'),
-    }
+    return sumDebts([...this.#byPool.values()])
   }
 
   set(pool: number, debt: Debt): void {

@@ -221,7 +221,11 @@ export class MergeWriter {
       const { schema, changes } = task
       const copy = { schema, files, without, to: this.#copyPath, footer, rowBytes, changes }
       const written = await this.#copyRows(engine, copy)
-      if (written !== rows) throw (await findDamaged(sources, 'merge', run)) ?? miscounted(written, rows)
+      if (written !== rows)
+        throw (
+          (await findDamaged(sources, 'merge', run)) ??
+          new Error(`a merge wrote ${written} rows where ${rows} are live`)
+        )
     } catch (error) {
       throw await typedError(error, 'merge', sources, run)
     }
@@ -382,8 +386,4 @@ function rangesWithoutRows(inputs: readonly InputSegment[]): SegmentKeys['ranges
     receivedFromUs: Math.min(...inputs.map(({ meta }) => meta.receivedFromUs)),
     receivedToUs: Math.max(...inputs.map(({ meta }) => meta.receivedToUs)),
   }
-}
-
-function miscounted(written: number, rows: number): Error {
-  return new Error(`a merge wrote ${written} rows where ${rows} are live`)
 }

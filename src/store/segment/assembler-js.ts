@@ -24,7 +24,6 @@ import { ENTRY_WORDS, type MemtableEntry } from '../flush/memtable.ts'
 import {
   type Assembler,
   type Deduplicated,
-  type MinMaxRows,
   PLACE_WORDS,
   PLACES_FIRST_COLUMN,
   type Places,
@@ -324,10 +323,6 @@ function appendRequests(
   }
 }
 
-function minMaxJs(stream: Uint8Array, column: StreamColumn, rows: number): MinMaxRows {
-  return minMaxRows(orderOf(stream, column, rows), rows)
-}
-
 function orderOf({ buffer, byteOffset }: Uint8Array, column: StreamColumn, rows: number): RowOrder {
   const at = byteOffset + column.data
   switch (column.kind) {
@@ -350,5 +345,5 @@ export const assemblerJs: Assembler = {
   name: 'js',
   deduplicate: deduplicateJs,
   gather: gatherJs,
-  minMax: minMaxJs,
+  minMax: (stream, column, rows) => minMaxRows(orderOf(stream, column, rows), rows),
 }

@@ -36,7 +36,7 @@ export async function serveSegment(
       flush: task => {
         unlinks.run(task.folder)
         const answer = flush(task, writer, order)
-        return moved(answer, movedWith(answer))
+        return moved(answer, 'keys' in answer && answer.keys !== undefined ? [answer.keys] : [])
       },
       unlink: removal => unlinks.add(removal),
     },
@@ -84,8 +84,4 @@ function flush(task: FlushTask, writer: FlushWriter, order: PoolOrder): FlushDon
     order.failed(task)
     return { failed: toWire(error) }
   }
-}
-
-function movedWith(answer: FlushDone | FlushRefused): ArrayBuffer[] {
-  return 'keys' in answer && answer.keys !== undefined ? [answer.keys] : []
 }

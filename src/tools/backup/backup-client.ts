@@ -180,7 +180,7 @@ class Backup {
       this.#isSent = true
       const line = this.#line
       yield Buffer.from(`${JSON.stringify(line)}\n`)
-      if (isEnd(line)) return
+      if ('done' in line || 'error' in line) return
     }
   }
 
@@ -224,10 +224,6 @@ const CANCELLED = 'the backup was cancelled'
 
 /** Longest time between two lines, so that a client sees that the backup goes on. */
 const LINE_MS_MAX = 1_000
-
-function isEnd(line: BackupLine): boolean {
-  return 'done' in line || 'error' in line
-}
 
 function codeOf(error: unknown): string {
   if (error instanceof Unavailable) return error.code

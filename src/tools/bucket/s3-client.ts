@@ -192,7 +192,7 @@ export class S3Client {
   async endUpload(name: string, uploadId: string, sent: readonly SentPart[], crc: number): Promise<void> {
     const parts = sent.map(({ tag, crc32: ofPart }, index) => {
       const checksum = this.#takesChecksums ? `<ChecksumCRC32>${inBase64(ofPart)}</ChecksumCRC32>` : ''
-      return `<Part><PartNumber>${index + 1}</PartNumber><ETag>${escaped(tag)}</ETag>${checksum}</Part>`
+      return `<Part><PartNumber>${index + 1}</PartNumber><ETag>${tag.replace(/[<>&]/g, '')}</ETag>${checksum}</Part>`
     })
     const xml = `<CompleteMultipartUpload xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${parts.join('')}</CompleteMultipartUpload>`
     // After a lost answer the upload is gone. Who sent it compares the list of objects at the end.
@@ -402,8 +402,4 @@ const ENTITIES: Readonly<Record<string, string>> = {
   '&apos;': "'",
   '&#39;': "'",
   '&amp;': '&',
-}
-
-function escaped(text: string): string {
-  return text.replace(/[<>&]/g, '')
 }
