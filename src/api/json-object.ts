@@ -4,7 +4,9 @@
  *   W-11  The cost of parsing depends on objects, lists and commas, not on length: half a megabyte
  *         of column names takes 2 ms, of `{}` 50 ms.
  */
+
 import { COMMA, OPEN_ARRAY, OPEN_OBJECT } from '../parse/characters.ts'
+import { isObject } from '../util/json.ts'
 import { GRAPHQL_BODY_PARTS_MAX } from '../util/limits.ts'
 
 /** The object in these bytes, or what is wrong with `what`, such as 'The body'. */
@@ -33,10 +35,6 @@ function hasMoreParts(bytes: Uint8Array, max: number): boolean {
   for (const byte of bytes)
     if (byte === COMMA || byte === OPEN_OBJECT || byte === OPEN_ARRAY || byte === COMMENT) parts += 1
   return parts > max
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** True if `value` nests deeper than `max`. Walks level by level, without recursion. */

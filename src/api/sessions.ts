@@ -14,14 +14,16 @@
  *        one that was begun first ends for a new one, of the application that has most. One code at
  *        a time.
  */
+
 import { randomBytes } from 'node:crypto'
 import type { Identity, Tokens } from '../catalog/access/token.ts'
 import { secretDigest } from '../util/authorization.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { AccessEnded, must, type Refusal } from '../util/errors.ts'
+import { isObject } from '../util/json.ts'
 import { sayAudit } from '../util/say.ts'
 import type { ControlRequest, ControlRoute, Reply } from './api-types.ts'
-import { isObject, jsonOf } from './json-object.ts'
+import { jsonOf } from './json-object.ts'
 import { unknownParameter } from './parameters.ts'
 import { JSON_HEADERS, problemReply, refuse } from './problem.ts'
 

@@ -4,7 +4,9 @@
  *
  *   W-11  A request costs one lookup. Nothing runs while nobody asks.
  */
+
 import { monotonicMs, wallMs } from '../util/clock.ts'
+import { getOrMake } from '../util/get-or-make.ts'
 
 /** Seconds that are kept: a chart shows five minutes. */
 const ACTIVITY_SECONDS = 300
@@ -38,11 +40,9 @@ export class Activity {
 
   /** Counts the events of one answered request. */
   add(poolId: string, accepted: number, rejected: number): void {
-    let pool = this.#pools.get(poolId)
-    if (pool === undefined) {
-      pool = { poolId, accepted: 0, rejected: 0, acceptedAtMs: undefined }
-      this.#pools.set(poolId, pool)
-    }
+    const pool = getOrMake(this.#pools, poolId, () => {
+      return { poolId, accepted: 0, rejected: 0, acceptedAtMs: undefined }
+    })
     pool.accepted += accepted
     pool.rejected += rejected
     if (accepted > 0) pool.acceptedAtMs = wallMs()

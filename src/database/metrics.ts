@@ -8,6 +8,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type * as Prom from 'prom-client'
 import type { MergeFigures } from '../store/compaction/compaction-types.ts'
+import { getOrMake } from '../util/get-or-make.ts'
 import { METRIC_APPLICATIONS_MAX } from '../util/limits.ts'
 import { loadPackage } from '../util/load-package.ts'
 import { printable } from '../util/say.ts'
@@ -322,20 +323,12 @@ class EventCounts {
 
   /** Pools are made and deleted, so the number of series has a limit. */
   #addSeries(pool: string, result: string, code: string, count: number): void {
-    const results = inner(this.#pools, this.#series < METRIC_SERIES_MAX ? pool : 'other')
-    const codes = inner(results, result)
+    const named = this.#series < METRIC_SERIES_MAX ? pool : 'other'
+    const results = getOrMake(this.#pools, named, () => new Map<string, Map<string, number>>())
+    const codes = getOrMake(results, result, () => new Map<string, number>())
     if (!codes.has(code)) this.#series += 1
     add(codes, code, count)
   }
-}
-
-function inner<T>(maps: Map<string, Map<string, T>>, key: string): Map<string, T> {
-  let map = maps.get(key)
-  if (map === undefined) {
-    map = new Map()
-    maps.set(key, map)
-  }
-  return map
 }
 
 function add<T>(counts: Map<T, number>, key: T, count: number): void {

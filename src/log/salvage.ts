@@ -8,7 +8,7 @@
  */
 import { dirname, join } from 'node:path'
 import { RECORD_HEADER_BYTES } from '../format/log-record.ts'
-import { type Disk, readDamagedFile } from '../util/disk.ts'
+import { type Disk, readDamagedFile, withFile } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
 import { growingSpares, LogCopy } from './copy-log.ts'
 import {
@@ -147,16 +147,15 @@ function tryHeader(disk: Disk, folder: string, places: Damaged[]): LogHeader | u
 /** The sequence with which a file begins; undefined where its header is damaged. */
 function firstSequenceOf(disk: Disk, folder: string, { name }: NamedFile): number | undefined {
   const path = join(folder, name)
-  const handle = disk.open(path, 'r')
-  try {
+  return withFile(disk, path, 'r', file => {
     const bytes = new Uint8Array(FILE_HEADER_BYTES)
-    disk.read(handle, bytes, 0)
-    return decodeFileHeader(bytes, path).firstSequence
-  } catch {
-    return undefined // the salvage of that file names the damage
-  } finally {
-    disk.close(handle)
-  }
+    try {
+      disk.read(file, bytes, 0)
+      return decodeFileHeader(bytes, path).firstSequence
+    } catch {
+      return undefined // the salvage of that file names the damage
+    }
+  })
 }
 
 /**

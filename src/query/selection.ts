@@ -1,4 +1,5 @@
 /** The statement of a selection of rows, which the Arrow stream and exports read. */
+import { isObject, jsonIn } from '../util/json.ts'
 import { findColumn, type PoolView, type QueryColumn, queryColumns, quoted } from './expression/operand.ts'
 import { columnOf, operation } from './expression/typed.ts'
 import { type BadQuery, badQueryOf, partOf, Refused, reworded } from './expression/values.ts'
@@ -88,14 +89,9 @@ function columnsOf(view: PoolView, names: readonly string[] | undefined): readon
 /** Reads column names: separated by commas, or a JSON list, for names with a comma or `[`. */
 export function readColumns(text: string): readonly string[] | BadQuery {
   if (!text.startsWith('[')) return text.split(',')
-  try {
-    const names: unknown = JSON.parse(text)
-    if (Array.isArray(names) && names.length > 0 && names.every(name => typeof name === 'string'))
-      return names as string[]
-  } catch {
-    // The answer below is the same for a text that is not JSON and for JSON that is not a list of
-    // names.
-  }
+  const names = jsonIn(text)
+  if (Array.isArray(names) && names.length > 0 && names.every(name => typeof name === 'string'))
+    return names as string[]
   return {
     badRequest: `columns: give names separated by commas, or a JSON list of them as in ["a","b, with a comma"], not ${quoted(text)}`,
   }
@@ -105,12 +101,8 @@ const KEYS: ReadonlySet<string> = new Set(['column', 'operator', 'value', 'and',
 
 /** Reads filters in JSON and checks their shape. planFilters checks the rest. */
 function readFilters(text: string): readonly Filter[] {
-  let json: unknown
-  try {
-    json = JSON.parse(text)
-  } catch {
-    throw new Refused('this is not JSON')
-  }
+  const json = jsonIn(text)
+  if (json === undefined) throw new Refused('this is not JSON')
   return shapeOf(json)
 }
 
@@ -118,18 +110,16 @@ function shapeOf(json: unknown): readonly Filter[] {
   if (!Array.isArray(json)) throw new Refused('a list of {"column", "operator", "value"} is needed')
   const filters: Filter[] = []
   for (const item of json as unknown[]) {
-    if (typeof item !== 'object' || item === null || Array.isArray(item))
-      throw new Refused('each filter is an object')
-    const fields = item as Record<string, unknown>
-    const unknown = Object.keys(fields).find(key => !KEYS.has(key))
+    if (!isObject(item)) throw new Refused('each filter is an object')
+    const unknown = Object.keys(item).find(key => !KEYS.has(key))
     if (unknown !== undefined) throw new Refused(`a filter has no ${quoted(unknown)}`)
-    const { column, operator, value = null } = fields
+    const { column, operator, value = null } = item
     if (typeof column !== 'string' || typeof operator !== 'string')
       throw new Refused('a filter needs "column" and "operator", both strings')
     if (value !== null && typeof value !== 'string')
       throw new Refused(`column ${quoted(column)}: the value is a string`)
-    const and = shapeOf(fields['and'] ?? [])
-    const or = shapeOf(fields['or'] ?? [])
+    const and = shapeOf(item['and'] ?? [])
+    const or = shapeOf(item['or'] ?? [])
     filters.push({ column, operator: operator as FilterOperator, value, and, or })
   }
   return filters

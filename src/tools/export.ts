@@ -22,7 +22,7 @@ import { prune } from '../query/plan/prune-segments.ts'
 import type { SegmentEngine } from '../query/plan/segment-task.ts'
 import { readColumns, type WrittenSelection, writeSelection } from '../query/selection.ts'
 import { wallMs } from '../util/clock.ts'
-import { disk, syncFolder } from '../util/disk.ts'
+import { disk, syncFile, syncFolder } from '../util/disk.ts'
 import { CannotRun, Unavailable } from '../util/errors.ts'
 import { EXPORT_COPY_MS_MAX, EXPORT_PIECE_BYTES } from '../util/limits.ts'
 import { exportFile, unfinishedFile } from '../util/paths.ts'
@@ -273,12 +273,7 @@ async function publish(
   const work = async () => {
     await fill(temporary)
     return onDisk(out, () => {
-      const file = disk.open(temporary, 'r')
-      try {
-        disk.fdatasync(file)
-      } finally {
-        disk.close(file)
-      }
+      syncFile(disk, temporary)
       const size = disk.size(temporary)
       disk.rename(temporary, out)
       return size

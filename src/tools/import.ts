@@ -12,7 +12,7 @@ import { basename } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ImportJob } from '../api/openapi/components.ts'
 import { CLEAN, type CommandInput, DAMAGED } from '../database/command.ts'
-import { disk } from '../util/disk.ts'
+import { disk, withFile } from '../util/disk.ts'
 import { CannotRun, must } from '../util/errors.ts'
 import { IMPORT_ERRORS_DEFAULT, IMPORT_ERRORS_MAX, MiB } from '../util/limits.ts'
 import { note, printable, say } from '../util/say.ts'
@@ -131,17 +131,14 @@ function sourceOf(file: string, { format, resume }: Options): Source {
 /** The length of a file, and a text that tells it from others, whatever its name. */
 function fingerprint(path: string): { readonly bytes: number; readonly label: string } {
   try {
-    const file = disk.open(path, 'r')
-    try {
+    return withFile(disk, path, 'r', file => {
       const bytes = disk.size(path)
       const hash = createHash('sha256').update(String(bytes))
       const part = new Uint8Array(FINGERPRINT_BYTES)
       for (const position of [0, Math.max(0, bytes - FINGERPRINT_BYTES)])
         hash.update(part.subarray(0, disk.read(file, part, position)))
       return { bytes, label: `sha256:${hash.digest('hex')}` }
-    } finally {
-      disk.close(file)
-    }
+    })
   } catch (error) {
     throw new CannotRun(`${path} cannot be read: ${(error as Error).message}`)
   }

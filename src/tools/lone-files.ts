@@ -3,7 +3,7 @@
  * them count without the other, which is lost.
  */
 import { crc32 } from 'node:zlib'
-import { disk } from '../util/disk.ts'
+import { disk, withFile } from '../util/disk.ts'
 import { assert } from '../util/errors.ts'
 
 /** A delete file of a flush without rows: byte 36 of src/format/segment.md, and the checksum. */
@@ -23,8 +23,7 @@ const DELETES_KEY = 'weir.deletes'
  * Overwrites the digits of `weir.deletes` in the footer with as many zeros, so that nothing moves.
  */
 export function nameNoDeletes(file: string): void {
-  const handle = disk.open(file, 'r+')
-  try {
+  withFile(disk, file, 'r+', handle => {
     const size = disk.size(file)
     const trailer = new Uint8Array(TRAILER_BYTES)
     disk.read(handle, trailer, size - TRAILER_BYTES)
@@ -39,7 +38,5 @@ export function nameNoDeletes(file: string): void {
     assert(isFound, `the footer of ${file} names its deletes`)
     disk.write(handle, [new Uint8Array(digits).fill(0x30)], from + at + 2)
     disk.fdatasync(handle)
-  } finally {
-    disk.close(handle)
-  }
+  })
 }

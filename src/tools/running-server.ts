@@ -2,10 +2,12 @@
  * A command's calls to a running server: `--url`, with the credentials of the environment or of
  * data/admin.json.
  */
+
 import type { Config } from '../database/config.ts'
 import { withoutEndSlashes } from '../util/addresses.ts'
 import { disk, readFile } from '../util/disk.ts'
 import { CannotRun } from '../util/errors.ts'
+import { jsonIn } from '../util/json.ts'
 import { pathsOf } from '../util/paths.ts'
 
 /** Where a server listens by default, for commands that always need one. */
@@ -103,11 +105,9 @@ export async function askServer<T extends object>(
   const text = await answer.text().catch(error => {
     throw new NoAnswer(`${url} broke off its answer: ${(error as Error).message}`)
   })
-  try {
-    return JSON.parse(text) as T
-  } catch {
-    throw new CannotRun(`${url} did not answer as Weir does: name the address of a Weir server with --url`)
-  }
+  const json = jsonIn(text)
+  if (json !== undefined) return json as T
+  throw new CannotRun(`${url} did not answer as Weir does: name the address of a Weir server with --url`)
 }
 
 /** No server answers there now: it may be starting again. */

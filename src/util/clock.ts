@@ -1,5 +1,7 @@
 /** Clocks, received-at of requests, timers and timeouts. */
+
 import { assert } from './errors.ts'
+import { getOrMake } from './get-or-make.ts'
 
 /** Wall clock in whole milliseconds, UTC. Only for times that people read. */
 export function wallMs(): number {
@@ -135,12 +137,7 @@ export class ReceivedClocks {
 
   /** The clock of a pool, by the pool's number. */
   of(pool: number): RisingClock {
-    let clock = this.#clocks.get(pool)
-    if (clock === undefined) {
-      clock = new RisingClock(this.#own)
-      this.#clocks.set(pool, clock)
-    }
-    return clock
+    return getOrMake(this.#clocks, pool, () => new RisingClock(this.#own))
   }
 
   /** Forgets a deleted pool. Pool numbers are never used again. */

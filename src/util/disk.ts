@@ -192,24 +192,24 @@ export function isOutOfRoom(error: unknown): boolean {
   return (code === 'ENOSPC' || code === 'EDQUOT') && syscall !== 'fdatasync' && syscall !== 'fsync'
 }
 
+/** Closes the file however the work with it ends. */
+export function withFile<T>(on: Disk, path: string, flags: string, work: (file: FileHandle) => T): T {
+  const file = on.open(path, flags)
+  try {
+    return work(file)
+  } finally {
+    on.close(file)
+  }
+}
+
 /** Makes the names in a folder durable: those of new, renamed and removed files. */
 export function syncFolder(on: Disk, path: string): void {
-  const folder = on.open(path, 'r')
-  try {
-    on.fsync(folder)
-  } finally {
-    on.close(folder)
-  }
+  withFile(on, path, 'r', folder => on.fsync(folder))
 }
 
 /** Makes the bytes of a file durable, whoever wrote them. */
 export function syncFile(on: Disk, path: string): void {
-  const file = on.open(path, 'r')
-  try {
-    on.fdatasync(file)
-  } finally {
-    on.close(file)
-  }
+  withFile(on, path, 'r', file => on.fdatasync(file))
 }
 
 /** Removes a folder and its files, if it exists. The next sync of its parent makes that durable. */
@@ -231,13 +231,10 @@ export function replaceFile(on: Disk, path: string, bytes: readonly Uint8Array[]
 
 /** Writes a new file and syncs it. Its name is durable only after a folder sync. */
 export function writeDurably(on: Disk, path: string, bytes: readonly Uint8Array[], past?: 'the cache'): void {
-  const file = on.open(path, 'w')
-  try {
+  withFile(on, path, 'w', file => {
     on.write(file, bytes, 0, past)
     on.fdatasync(file)
-  } finally {
-    on.close(file)
-  }
+  })
 }
 
 /** The whole file. Throws Damaged where the disk cannot read it, else Node's error. */
@@ -280,9 +277,8 @@ export function readDamagedFile(on: Disk, path: string): { bytes: Uint8Array; da
     if (!(error instanceof Damaged)) throw error
   }
   const bytes = new Uint8Array(on.size(path))
-  const file = on.open(path, 'r')
-  let damage: Damaged | undefined
-  try {
+  return withFile(on, path, 'r', file => {
+    let damage: Damaged | undefined
     for (let position = 0; position < bytes.byteLength; position += DAMAGED_READ_BYTES) {
       const into = bytes.subarray(position, position + DAMAGED_READ_BYTES)
       try {
@@ -293,7 +289,5 @@ export function readDamagedFile(on: Disk, path: string): { bytes: Uint8Array; da
       }
     }
     return { bytes, damage }
-  } finally {
-    on.close(file)
-  }
+  })
 }

@@ -3,7 +3,7 @@
  * the process on a file that is not LMDB's, and any reader of a truncated file dies with SIGBUS.
  */
 import { join } from 'node:path'
-import { type Disk, disk, type FileHandle } from './disk.ts'
+import { type Disk, disk, type FileHandle, withFile } from './disk.ts'
 import { Damaged, must } from './errors.ts'
 import { LMDB_FILES } from './paths.ts'
 
@@ -96,12 +96,7 @@ function withDataFile<T>(folder: string, on: Disk, work: (data: DataFile) => T):
   const path = join(folder, LMDB_FILES.data)
   const bytes = on.exists(path) ? on.size(path) : 0
   if (bytes === 0) return undefined
-  const file = on.open(path, 'r')
-  try {
-    return work({ path, bytes, file, meta: newestMeta(on, file, bytes) })
-  } finally {
-    on.close(file)
-  }
+  return withFile(on, path, 'r', file => work({ path, bytes, file, meta: newestMeta(on, file, bytes) }))
 }
 
 interface Meta {

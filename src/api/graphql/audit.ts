@@ -3,9 +3,10 @@
  * says where it goes. An entry holds no secrets: it names an object by its id, or by the id or name
  * that was asked for, never by its content.
  */
+
 import type { GraphQLFieldResolver } from 'graphql'
+import { isObject } from '../../util/json.ts'
 import { AUDIT_ID_CHARACTERS_MAX } from '../../util/limits.ts'
-import { isObject } from '../json-object.ts'
 import type { AuditEntry, Context } from './context.ts'
 import { codeOf } from './graphql-errors.ts'
 

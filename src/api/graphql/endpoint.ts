@@ -7,7 +7,9 @@
  * Everything else is 200: clients look for errors in the body and do not see them on another
  * status.
  */
+
 import type { DocumentNode, GraphQLSchema } from 'graphql'
+import { isObject } from '../../util/json.ts'
 import {
   ANSWER_CHARACTERS_MAX,
   GRAPHQL_BODY_BYTES_MAX,
@@ -22,7 +24,7 @@ import {
 import { NO_IDS, type RequestIds } from '../../util/request-id.ts'
 import { Shares } from '../../util/shares.ts'
 import type { ControlRequest, Reply } from '../api-types.ts'
-import { isDeeperThan, isObject, readJsonObject } from '../json-object.ts'
+import { isDeeperThan, readJsonObject } from '../json-object.ts'
 import { Budget, type Context, type GraphqlDeps, HeldBytes } from './context.ts'
 import { MainThreadShare, Slices } from './cpu-share.ts'
 import { documentReader, fieldCounter } from './document.ts'

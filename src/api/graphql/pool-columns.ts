@@ -1,8 +1,10 @@
 /** The columns of a pool as the API shows them. */
+
 import type { Pool, PoolColumn } from '../../catalog/documents/model.ts'
 import { clickHouseTypeOf } from '../../format/clickhouse-type.ts'
 import { NUMBER_TYPES, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
 import { must } from '../../util/errors.ts'
+import { getOrMake } from '../../util/get-or-make.ts'
 import type { Context } from './context.ts'
 import type { ShownColumn } from './parents.ts'
 
@@ -19,14 +21,11 @@ const shownOf = new WeakMap<Pool, ShownColumns>()
 
 /** A webhook source's pool shows the two default columns before the configured ones. */
 export function columnsOf(pool: Pool): ShownColumns {
-  let columns = shownOf.get(pool)
-  if (columns === undefined) {
-    const own = pool.columns.map(shown)
-    const all = pool.webhookId === null ? [RECEIVED_AT_SHOWN, PAYLOAD_SHOWN, ...own] : own
-    columns = { all, measures: all.filter(({ storedType }) => NUMBER_TYPES.includes(storedType)) }
-    shownOf.set(pool, columns)
-  }
-  return columns
+  return getOrMake(shownOf, pool, ({ columns, webhookId }) => {
+    const own = columns.map(shown)
+    const all = webhookId === null ? [RECEIVED_AT_SHOWN, PAYLOAD_SHOWN, ...own] : own
+    return { all, measures: all.filter(({ storedType }) => NUMBER_TYPES.includes(storedType)) }
+  })
 }
 
 /** The columns that the caller's policy allows; undefined for all. Clients query each they see. */

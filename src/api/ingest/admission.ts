@@ -12,6 +12,7 @@ import type { BodyEncoding, Received } from '../../parse/sender/received.ts'
 import { readBasic, secretDigest } from '../../util/authorization.ts'
 import { wallMs } from '../../util/clock.ts'
 import type { Refusal } from '../../util/errors.ts'
+import { getOrMake } from '../../util/get-or-make.ts'
 import { BODY_BYTES_MAX } from '../../util/limits.ts'
 import { isMisspelt } from '../../util/misspelt.ts'
 import { RateLimiter } from '../../util/rate-limiter.ts'
@@ -263,11 +264,9 @@ const digests = new WeakMap<BasicAuth, Buffer>()
 export function basicAuthMatches(header: string, wanted: BasicAuth): boolean {
   const sent = readBasic(header)
   if (sent === undefined) return false
-  let expected = digests.get(wanted)
-  if (expected === undefined) {
-    expected = secretDigest(`${wanted.username}:${wanted.password}`)
-    digests.set(wanted, expected)
-  }
+  const expected = getOrMake(digests, wanted, ({ username, password }) =>
+    secretDigest(`${username}:${password}`),
+  )
   return timingSafeEqual(secretDigest(sent), expected)
 }
 

@@ -21,6 +21,7 @@
 import { align8 } from '../../format/batch-layout.ts'
 import { RECORD_HEADER_BYTES } from '../../format/log-record.ts'
 import { assert, must } from '../../util/errors.ts'
+import { getOrMake } from '../../util/get-or-make.ts'
 import {
   KiB,
   SLAB_BYTES,
@@ -334,12 +335,7 @@ export class Waiting {
   }
 
   #shareOf(pool: number): Share {
-    let share = this.#shares.get(pool)
-    if (share === undefined) {
-      share = { lines: { small: new Set(), large: new Set() }, bytes: 0 }
-      this.#shares.set(pool, share)
-    }
-    return share
+    return getOrMake(this.#shares, pool, () => ({ lines: { small: new Set(), large: new Set() }, bytes: 0 }))
   }
 
   #forget(pool: number): void {

@@ -5,6 +5,7 @@
  *   W-11  One turn of the event loop words at most EVENT_ERRORS_PER_TURN event errors, plus those
  *         of one answer: 500 of them take about as long as 500 other requests.
  */
+
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { deleteSchema, type PoolSchema, type RequestKind } from '../../format/schema.ts'
 import {
@@ -18,6 +19,7 @@ import { ERROR_WORDS, OUTCOME, OUTCOME_WORDS } from '../../parse/kernel.ts'
 import type { ParseResult } from '../../parse/parse-task.ts'
 import type { EarlyAnswer } from '../../parse/sender/received.ts'
 import { assert, type EventError, must, type Refusal } from '../../util/errors.ts'
+import { getOrMake } from '../../util/get-or-make.ts'
 import { EVENTS_MAX } from '../../util/limits.ts'
 import type { Reply } from '../api-types.ts'
 import { keptHead } from '../http/responder.ts'
@@ -140,18 +142,11 @@ function inWords(schema: PoolSchema, word: number, column: number): Worded {
     worded.set(schema, known)
   }
   const key = column * 65_536 + word
-  let words = known.get(key)
-  if (words === undefined) {
-    const { code, column: name, message } = describeEventError(schema, word, column)
-    words = {
-      code,
-      column: name,
-      message,
-      element: JSON.stringify({ statusCode: 400, statusMessage: message }),
-    }
-    known.set(key, words)
-  }
-  return words
+  return getOrMake(known, key, () => {
+    const described = describeEventError(schema, word, column)
+    const element = JSON.stringify({ statusCode: 400, statusMessage: described.message })
+    return { ...described, element }
+  })
 }
 
 function refusedEvents(admission: Admission, events: number, errors: readonly EventError[]): Answer {

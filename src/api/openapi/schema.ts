@@ -2,8 +2,7 @@
  * JSON Schema, said once: the OpenAPI document shows a schema, TypeScript has its type, and
  * requests are read by it.
  */
-
-import { isObject } from '../json-object.ts'
+import { isObject } from '../../util/json.ts'
 
 export type Json = Readonly<Record<string, unknown>>
 

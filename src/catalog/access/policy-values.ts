@@ -5,6 +5,7 @@
  * A value that is not taken refuses the whole request. No token is better than one that looks
  * limited to a tenant and is limited to another.
  */
+import { isObject, jsonIn } from '../../util/json.ts'
 import { KiB } from '../../util/limits.ts'
 
 /** Bytes of `policy_values`. A token with them fits into AUTHORIZATION_CHARACTERS_MAX. */
@@ -24,14 +25,9 @@ export function readPolicyValues(text: string): PolicyValues | undefined | strin
   if (text === '') return undefined
   if (Buffer.byteLength(text) > POLICY_VALUES_BYTES_MAX)
     return `policy_values has more than ${POLICY_VALUES_BYTES_MAX} bytes.`
-  let read: unknown
-  try {
-    read = JSON.parse(text)
-  } catch {
-    return 'policy_values is not JSON.'
-  }
-  if (typeof read !== 'object' || read === null || Array.isArray(read))
-    return 'policy_values must be a JSON object, such as {"tenant_id":"123"}.'
+  const read = jsonIn(text)
+  if (read === undefined) return 'policy_values is not JSON.'
+  if (!isObject(read)) return 'policy_values must be a JSON object, such as {"tenant_id":"123"}.'
   const entries = Object.entries(read)
   if (entries.length > POLICY_VALUES_MAX) return `policy_values has more than ${POLICY_VALUES_MAX} values.`
   for (const [name, value] of entries) {

@@ -3,7 +3,9 @@
  * no column stays in the payload, and a column that nothing fills is null, so the answer of an
  * import tells both. A *field* is a header of CSV, a column of Parquet or a property of an event.
  */
+
 import { PAYLOAD, type SchemaColumn } from '../../format/schema.ts'
+import { isObject, jsonIn } from '../../util/json.ts'
 import { KiB } from '../../util/limits.ts'
 import { isOneEditAway, plain } from '../../util/misspelt.ts'
 
@@ -168,16 +170,8 @@ export class EventFields {
 
 /** An event, or undefined: another check refuses its row. */
 function parsed(text: string): Record<string, unknown> | undefined {
-  try {
-    const value = JSON.parse(text) as unknown
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  const value = jsonIn(text)
+  return isObject(value) ? value : undefined
 }
 
 /** True where the event has a value for a column, as the parsers look for it. */

@@ -10,8 +10,10 @@
  *
  * A file with the column `_service_payload` is an export of a pool: the payload alone is the event.
  */
+
 import { type ColumnType, PAYLOAD, type SchemaColumn } from '../../format/schema.ts'
 import { BodyBroken } from '../../util/errors.ts'
+import { getOrMake } from '../../util/get-or-make.ts'
 import { plain } from '../../util/misspelt.ts'
 import { comparison, type FieldComparison, isReadBelow } from './compare-fields.ts'
 import { fieldFinder, type Given, type Naming, PLAIN_NAMING } from './naming.ts'
@@ -218,12 +220,7 @@ class Building {
       this.#field = field
       return
     }
-    let child = this.#children.get(name)
-    if (child === undefined) {
-      child = new Building(name)
-      this.#children.set(name, child)
-    }
-    child.add(rest, field)
+    getOrMake(this.#children, name, () => new Building(name)).add(rest, field)
   }
 
   nodes(): ShapeNode[] {

@@ -8,9 +8,11 @@
  *
  * A replay within the tolerance passes: the id of the delivery as the pool's key makes it harmless.
  */
+
 import { createHmac, type KeyObject, timingSafeEqual, verify } from 'node:crypto'
 import type { SignatureError, SignatureSettings, SignedHead } from '../../format/sender.ts'
 import { secretDigest } from '../../util/authorization.ts'
+import { getOrMake } from '../../util/get-or-make.ts'
 import { KiB } from '../../util/limits.ts'
 import { withoutMark } from '../json-scan.ts'
 import { TimeReader } from '../timestamp.ts'
@@ -76,10 +78,9 @@ const FURTHEST: readonly SignatureError[] = [
 
 /** A secret that cannot be read is left out, so nothing passes by it. */
 function keyedFormsOf(settings: SignatureSettings): readonly KeyedForm[] {
-  let keyed = keyedForms.get(settings)
-  if (keyed === undefined) {
+  return getOrMake(keyedForms, settings, () => {
     const forms = formsOf(settings)
-    keyed = forms
+    return forms
       .map(form => ({
         form,
         keys: settings.secrets
@@ -88,9 +89,7 @@ function keyedFormsOf(settings: SignatureSettings): readonly KeyedForm[] {
           .filter(key => key !== undefined),
       }))
       .filter(({ keys }) => keys.length > 0)
-    keyedForms.set(settings, keyed)
-  }
-  return keyed
+  })
 }
 
 function headersOf({ signature, timestamp, idHeader }: Form): string[] {

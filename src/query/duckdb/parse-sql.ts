@@ -5,9 +5,11 @@
  *
  *   W-11  A hostile text may take some ms, which the main thread must not spend.
  */
+
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { isOutOfMemory } from '../../util/duckdb-errors.ts'
 import { Unavailable } from '../../util/errors.ts'
+import { jsonIn } from '../../util/json.ts'
 import type { Expression, SqlStatement } from '../expression/ast.ts'
 import { StatementReader } from '../expression/read-statement.ts'
 import { ExpressionReader } from '../expression/read-tree.ts'
@@ -110,11 +112,7 @@ function isAtOwnEnd(json: unknown, sql: string): boolean {
 
 /** DuckDB writes a number beyond a double's range as Infinity, which is no JSON. */
 function readAnswer(answer: string): unknown {
-  try {
-    return JSON.parse(answer.replaceAll(/"value":-?Infinity\b/g, '"value":null'))
-  } catch {
-    return undefined
-  }
+  return jsonIn(answer.replaceAll(/"value":-?Infinity\b/g, '"value":null'))
 }
 
 /** The parser's message about the caller's own text. Other kinds of errors tell nothing useful. */

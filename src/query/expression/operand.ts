@@ -5,9 +5,11 @@
  * Integers stay text, so that 64 bits are exact. TIMESTAMP becomes decimal microseconds since 1970,
  * DATE decimal days.
  */
+
 import { valueBytes } from '../../format/batch-layout.ts'
 import { type ColumnType, PAYLOAD, type PoolSchema, RECEIVED_AT } from '../../format/schema.ts'
 import { TimeReader } from '../../parse/timestamp.ts'
+import { jsonIn } from '../../util/json.ts'
 import { type Bound, Refused } from './values.ts'
 
 export interface QueryColumn {
@@ -152,12 +154,7 @@ function read(type: Exclude<ColumnType, 'TIMESTAMP'>, text: string): string | nu
 
 /** The source text of a JSON value. The column stores it, and filters compare its bytes. */
 function readJson(text: string): string | undefined {
-  if (SURROGATE.test(text)) return undefined
-  try {
-    JSON.parse(text)
-  } catch {
-    return undefined
-  }
+  if (SURROGATE.test(text) || jsonIn(text) === undefined) return undefined
   return text.trim() // JSON.parse accepted only JSON's own white space around the value
 }
 

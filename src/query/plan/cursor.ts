@@ -6,7 +6,9 @@
  * is refused. It is no signature: a caller who makes a valid one only names another place, and each
  * value is bound.
  */
+
 import { createHash } from 'node:crypto'
+import { jsonIn } from '../../util/json.ts'
 
 /** A row's place in a list. */
 export interface Position {
@@ -39,12 +41,7 @@ export function readCursor(list: string, cursor: string): Position | undefined {
 }
 
 function parsePosition(text: string): Position | undefined {
-  let json: unknown
-  try {
-    json = JSON.parse(text)
-  } catch {
-    return undefined
-  }
+  const json = jsonIn(text)
   if (!Array.isArray(json)) return undefined
   const [number, ...values] = json as readonly unknown[]
   const isPosition =

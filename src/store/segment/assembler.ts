@@ -47,7 +47,7 @@ export interface StreamColumn {
 }
 
 /** The numbers of the rows that hold the smallest and the largest value. */
-export type MinMaxRows = readonly [min: number, max: number]
+type MinMaxRows = readonly [min: number, max: number]
 
 export interface Assembler {
   readonly name: KernelChoice

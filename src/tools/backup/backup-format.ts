@@ -5,9 +5,11 @@
  * A backup may come from somebody else. A checksum proves that BACKUP did not change, but not who
  * wrote it, so every value is checked (docs/decisions/0031).
  */
+
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { Damaged } from '../../util/errors.ts'
+import { isObject, jsonIn } from '../../util/json.ts'
 
 /** Versions of the backup format. 2 has damaged files: a reader of 1 would take it for complete. */
 export const BACKUP_FORMAT = { complete: 1, incomplete: 2 } as const
@@ -67,15 +69,10 @@ export function decodeBackup(bytes: Uint8Array, path: string): BackupContents {
   const refuse = (what: string): never => {
     throw new Damaged(path, 0, what)
   }
-  let read: Partial<BackupContents> & { readonly checksum?: unknown }
-  try {
-    read = JSON.parse(Buffer.from(bytes).toString()) as typeof read
-  } catch {
-    return refuse('it is not JSON')
-  }
-  if (typeof read !== 'object' || read === null || Array.isArray(read))
-    return refuse('it is not a JSON object')
-  const { checksum, ...contents } = read
+  const read = jsonIn(Buffer.from(bytes).toString())
+  if (read === undefined) return refuse('it is not JSON')
+  if (!isObject(read)) return refuse('it is not a JSON object')
+  const { checksum, ...contents } = read as Partial<BackupContents> & { readonly checksum?: unknown }
   if (typeof checksum !== 'string' || checksum !== checksumOfRead(contents))
     return refuse('its checksum does not match')
   const format = contents.damaged === undefined ? BACKUP_FORMAT.complete : BACKUP_FORMAT.incomplete

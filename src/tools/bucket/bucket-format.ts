@@ -5,9 +5,11 @@
  * It names parts by what they are and not by the files of a data folder, and a backup may come from
  * somebody else, so every value is checked (docs/decisions/0031).
  */
+
 import { createHash } from 'node:crypto'
 import { SELF_CHECKED } from '../../util/crc32.ts'
 import { CannotRun, Damaged } from '../../util/errors.ts'
+import { isObject, jsonIn } from '../../util/json.ts'
 import { deleteFile, segmentFile } from '../../util/paths.ts'
 import { type BackupSummary, type DamagedFile, harmless, isCount, shown } from '../backup/backup-format.ts'
 
@@ -74,13 +76,9 @@ export function decodeManifest(bytes: Uint8Array, where: string): BucketManifest
   const refuse = (what: string): never => {
     throw new Damaged(where, 0, what)
   }
-  let read: Unchecked
-  try {
-    read = JSON.parse(Buffer.from(bytes).toString()) as Unchecked
-  } catch {
-    return refuse('it is not JSON')
-  }
-  if (typeof read !== 'object' || read === null) return refuse('it is not a JSON object')
+  const read = jsonIn(Buffer.from(bytes).toString())
+  if (read === undefined) return refuse('it is not JSON')
+  if (!isObject(read)) return refuse('it is not a JSON object')
   const { checksum, ...manifest } = read
   if (isCount(manifest['format']) && (manifest['format'] as number) > BUCKET_FORMAT)
     throw new CannotRun(

@@ -3,6 +3,7 @@
  * (backup/new-folder.ts). Each object is compared with its checksum while it is written; a folder
  * with a wrong one is removed again. With --incomplete, segments whose object is lost are left out.
  */
+
 import { dirname, join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import type { Entry } from '../../catalog/documents/catalog-types.ts'
@@ -11,6 +12,7 @@ import { openEntry, readSecretKey } from '../../catalog/lmdb/seal.ts'
 import { FORMAT_VERSION } from '../../util/data-folder.ts'
 import { disk, writeDurably } from '../../util/disk.ts'
 import { CannotRun, Damaged, must } from '../../util/errors.ts'
+import { jsonIn } from '../../util/json.ts'
 import { LOG_FILE_BYTES_MIN, MiB } from '../../util/limits.ts'
 import type { Paths } from '../../util/paths.ts'
 import { damagedText } from '../backup/backup-format.ts'
@@ -180,12 +182,8 @@ function readDocuments(where: string, json: Uint8Array, to: Paths): Entry[] {
     throw new Damaged(where, 0, what)
   }
   const key = must(readSecretKey(to.secretKey, disk), 'the key was written')
-  let documents: unknown
-  try {
-    documents = JSON.parse(Buffer.from(json).toString())
-  } catch {
-    return refuse('it is not JSON')
-  }
+  const documents = jsonIn(Buffer.from(json).toString())
+  if (documents === undefined) return refuse('it is not JSON')
   const areEntries =
     Array.isArray(documents) &&
     documents.every(
