@@ -2,6 +2,7 @@
  * The pages name files, folders, scripts, commands and options that exist, and a file that enforces
  * an invariant names it.
  */
+
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -16,6 +17,7 @@ import {
 } from '../src/catalog/change/change.ts'
 import { RETENTION_DAYS_MAX } from '../src/catalog/change/change-pool.ts'
 import { CONNECTION_SETTINGS_CHARACTERS_MAX, SOURCE_TABLES_MAX } from '../src/catalog/change/change-source.ts'
+import { CLICKHOUSE_TYPE_CHARACTERS_MAX } from '../src/catalog/change/rules.ts'
 import {
   KEY_COLUMNS_MAX,
   TABLE_SETTINGS_NAMES_MAX,
@@ -23,27 +25,26 @@ import {
 } from '../src/catalog/change/table-settings.ts'
 import { SPARE_FILES_MIN } from '../src/log/spare-thread.ts'
 import { FUNCTIONS } from '../src/query/expression/functions.ts'
+import { PLACEHOLDERS_MAX } from '../src/query/expression/placeholders.ts'
+import { INTERVAL_MAX } from '../src/query/expression/read-literal.ts'
+import { STATEMENT_COLUMNS_MAX } from '../src/query/sql/select-names.ts'
 import { FORMAT_VERSION } from '../src/util/data-folder.ts'
 import { must } from '../src/util/errors.ts'
 import {
-  CLICKHOUSE_TYPE_CHARACTERS_MAX,
   CREDENTIAL_BYTES_MAX,
   EXPRESSION_COMMENTS_MAX,
   EXPRESSION_DEPTH_MAX,
   EXPRESSION_NODES_MAX,
-  INTERVAL_MAX,
   JOBS_ENDED_MAX,
   JOBS_UNFINISHED_MAX,
   LIKE_PATTERNS_MAX,
   LOG_FILE_BYTES,
   LOG_FILE_BYTES_MIN,
   METRIC_DIMENSIONS_MAX,
-  PLACEHOLDERS_MAX,
   POLICIES_PER_POOL_MAX,
   QUANTILES_MAX,
   SPARE_FILES_MAX,
   SQL_TEXT_BYTES_MAX,
-  STATEMENT_COLUMNS_MAX,
   STATEMENT_ROWS_MAX,
   STATEMENT_SELECTS_MAX,
   STATEMENT_TABLES_MAX,

@@ -16,11 +16,12 @@ import {
   LOG_FILE_BYTES_MIN,
   MiB,
   SCRUB_BEGIN_MS,
-  STALENESS_MS_MAX,
 } from '../util/limits.ts'
 import { isMisspelt } from '../util/misspelt.ts'
 import { LOG_LEVELS, type LogSettings } from '../util/say.ts'
 
+/** The largest staleness that an operator may allow to queries. */
+const STALENESS_MS_MAX = 60_000
 /** Interval at which pools are inspected for merges and waiting merges start. */
 const COMPACT_TICK_MS = 1_000
 /** Bytes a second that a backup of a running server copies, so that ingest does not suffer. */

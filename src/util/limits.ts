@@ -20,21 +20,6 @@ export const BODY_BYTES_MAX = 1_048_320
 export const EVENTS_MAX = 500
 /** JSON containers open at once; more are 400. It keeps stacks small. Also in schema.h. */
 export const DEPTH_MAX = 1024
-/** Chunks of a body below this size are tiny. Each costs the main thread about 1 µs. */
-export const TINY_CHUNK_BYTES = 32
-/**
- * Tiny chunks in a body, less a credit for larger ones; more are 400. A client that writes each of
- * 500 events and each comma with one call sends 1,000. 2,048 chunks take 2 to 3 ms.
- */
-export const TINY_CHUNKS_MAX = 2_048
-/** Tiny chunks after that 400, of the same read, until the connection closes at once. */
-export const TINY_CHUNKS_CLOSE = 256
-/** Tiny chunks forgiven in each API_TICK_MS: 1,000 a second, more than a pipe of lines sends. */
-export const TINY_CHUNKS_PER_TICK = 100
-/** Bytes read and dropped after a 413, so that the client sees the answer instead of a reset. */
-export const DRAIN_BYTES_MAX = 8 * MiB
-/** Time for which bytes are dropped after a 413. */
-export const DRAIN_MS_MAX = 5_000
 /** Time between the end of dropping and the close of the connection: the client sees the 413. */
 export const DRAIN_GRACE_MS = 1_000
 /**
@@ -81,8 +66,6 @@ export const AUTHORIZATION_CHARACTERS_MAX = 4 * KiB
 export const METRIC_DIMENSIONS_MAX = COLUMNS_MAX
 /** Access policies of one pool: a reader looks through them. */
 export const POLICIES_PER_POOL_MAX = 1_000
-/** Characters of a ClickHouse type. */
-export const CLICKHOUSE_TYPE_CHARACTERS_MAX = 256
 /** Bytes of an SQL text of a caller, such as filterSql. Parsing the worst one takes 50 ms. */
 export const SQL_TEXT_BYTES_MAX = 16 * KiB
 /** Random bytes of a new secret. */
@@ -138,17 +121,9 @@ export const LIKE_PATTERN_CHARACTERS_MAX = 1_000
 export const LIKE_PATTERNS_MAX = 16
 /** Different values that the statistics of a dimension list. */
 export const UNIQUE_VALUES_MAX = 1_000
-/** Rows of a leaderboard. */
-export const LEADERBOARD_ROWS_MAX = 1_000
-/** Columns by which a question groups: a row of its answer has as many values. */
-export const DIMENSIONS_MAX = 32
 /** Values that `topValues` lists, and where the query does not say how many. */
 export const TOP_VALUES_MAX = 1_000
 export const TOP_VALUES_DEFAULT = 10
-/** Fractions of a question about percentiles. */
-export const PERCENTILE_FRACTIONS_MAX = 20
-/** The largest staleness that an operator may allow to queries. */
-export const STALENESS_MS_MAX = 60_000
 /** Values of an answer, counted before its lists are resolved: 1 to 2 µs each. */
 export const GRAPHQL_VALUES_MAX = 100_000
 /** Characters of all values of an answer; more are BAD_REQUEST. The main thread writes them. */
@@ -167,16 +142,8 @@ export const REPORT_METRICS_MAX = 32
 export const GRID_COLUMNS_MAX = COLUMNS_MAX + 2
 /** Intervals of a time series: a week of minutes has 10,080, a year of hours 8,784. */
 export const TIME_SERIES_INTERVALS_MAX = 12_000
-/** Values of all groups of a time series, and those of all groups together. */
-export const TIME_SERIES_VALUES_MAX = 40_000
-/** Groups of a time series. */
-export const TIME_SERIES_GROUPS_MAX = 1_000
 /** Intervals of months or years whose begins stand in the statement as values to compare. */
 export const TIME_SERIES_LISTED_MAX = 600
-/** Time zones in memory: IANA has some 600 names. */
-export const ZONES_MAX = 1_000
-/** Changes of a zone's clock until 2100. The most are some 370. */
-export const ZONE_CHANGES_MAX = 1_000
 /** Openings of comments in an SQL text: DuckDB's lexer takes the square of open ones. */
 export const EXPRESSION_COMMENTS_MAX = 32
 /** Columns, values, functions and operators of an SQL text. */
@@ -190,63 +157,28 @@ export const TEXTS_JOINED_MAX = 16
  * memory limit: 8 over 2M rows take 250 MiB, 16 take 490 MiB.
  */
 export const QUANTILES_MAX = 8
-/** The number of an interval. */
-export const INTERVAL_MAX = 1_000_000
-/** Placeholders in the SQL of an access policy. */
-export const PLACEHOLDERS_MAX = 64
 /** Words of a statement that begin a part, such as SELECT, FROM and JOIN. */
 export const STATEMENT_WORDS_MAX = 256
 /** SELECTs of a statement, in its WITH clauses and subqueries too. */
 export const STATEMENT_SELECTS_MAX = 32
 /** Tables that a statement names after FROM and JOIN. Each takes a scan of its segments. */
 export const STATEMENT_TABLES_MAX = 16
-/** Columns of one SELECT, those of `*` included. */
-export const STATEMENT_COLUMNS_MAX = 1_000
 /** Rows of a statement's answer; more is BAD_REQUEST. */
 export const STATEMENT_ROWS_MAX = 10_000
 /** SQL texts that wait for the parser, in shares of applications; beyond a share UNAVAILABLE. */
 export const EXPRESSIONS_PARSING_MAX = 1_024
 /** Characters of all SQL texts whose trees are cached. A tree takes some 30 bytes for each. */
 export const EXPRESSIONS_CACHED_CHARACTERS = 256 * KiB
-/** Fields of a document after fragments are spread. Validation compares fields in pairs. */
-export const GRAPHQL_FIELDS_MAX = 2_000
-/** Nesting of the fields of a document. */
-export const GRAPHQL_DEPTH_MAX = 24
 /** Fragments of a document. Each may spread the next, and walking them recurses this deep. */
 export const GRAPHQL_FRAGMENTS_MAX = 200
-/** Values of an answer about the schema, which has 23,000. Twenty requests held 200 MB. */
-export const GRAPHQL_SCHEMA_VALUES_MAX = 30_000
-/** Metric queries of a request. Dashboards send about 25. */
-export const GRAPHQL_QUERIES_MAX = 200
-/** Mutations of a request. Each waits for a sync of the catalog: 100 take 0.1 to 0.3 s. */
-export const GRAPHQL_MUTATIONS_MAX = 100
 /** Characters of an object's name in the audit trail: those of an id or of any unique name. */
 export const AUDIT_ID_CHARACTERS_MAX = 256
-/** Characters of the inputs of all metric queries of a request: planning takes 12 ms. */
-export const GRAPHQL_INPUT_CHARACTERS_MAX = 512 * KiB
-/** Bytes of the samples of all inferColumns of a request: reading them takes some 13 ms. */
-export const GRAPHQL_SAMPLES_BYTES_MAX = 128 * KiB
 /** Bytes of a GraphQL body. A pool of COLUMNS_MAX columns with the longest names has 611,000. */
 export const GRAPHQL_BODY_BYTES_MAX = 640 * KiB
-/**
- * Objects, lists, commas and comments of a body, counted before it is parsed, which takes 10 ms.
- * COLUMNS_MAX columns or FILTERS_MAX filters have 2,500.
- */
-export const GRAPHQL_BODY_PARTS_MAX = 10_000
 /** Tokens of a document. COLUMNS_MAX columns or FILTERS_MAX filters take 7,000. */
 export const GRAPHQL_TOKENS_MAX = 10_000
-/** Lines of a document, those in its strings included. */
-export const GRAPHQL_LINES_MAX = 20_000
-/** Characters of a name in a document. An unknown one is compared with all known names. */
-export const GRAPHQL_NAME_CHARACTERS_MAX = 1_024
 /** Brackets open at once in a document or in variables. It keeps the parser's stack small. */
 export const GRAPHQL_NESTING_MAX = 256
-/** Fields of all operations, with their fragments spread: validation walks them all. */
-export const GRAPHQL_SPREAD_FIELDS_MAX = 10_000
-/** Fragments that are spread, and variables in them. GRAPHQL_FRAGMENTS_MAX make 20,000. */
-export const GRAPHQL_SPREADS_MAX = 25_000
-/** Pairs of fields of one name, which validation compares in 0.4 µs. 100 `id` make 4,950. */
-export const GRAPHQL_PAIRS_MAX = 10_000
 
 // ═════ Part 2: tuning values ═════════════════════════════════════════════════════════════════════
 
@@ -322,13 +254,7 @@ export const GRAPHQL_BYTES_MAX = 256 * MiB
 export const GRAPHQL_REQUEST_BYTES = 32 * KiB
 /** Bytes of the body and its values, for each byte of the body. */
 export const GRAPHQL_BYTES_PER_BODY_BYTE = 8
-/** Bytes of a document and its questions, for each character and at most for each token. */
-export const GRAPHQL_BYTES_PER_CHARACTER = 48
 export const GRAPHQL_BYTES_PER_TOKEN = 256
-/** Bytes of a value of a question's rows, besides its characters. */
-export const GRAPHQL_VALUE_BYTES = 32
-/** Time for which a GraphQL request waits for its first slice; then it is 429. */
-export const GRAPHQL_WAIT_MS_MAX = 10_000
 
 // ── guessed secrets ─────────────────────────────────────────────────────────────────────────────
 

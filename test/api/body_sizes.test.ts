@@ -1,10 +1,12 @@
 /**
  * Sizes: declared, streamed, chunked; the 413 that clients see; lies, aborts and slow bodies (W-9).
  */
+
 import { execFile } from 'node:child_process'
 import { Agent } from 'node:http'
 import { beforeEach, expect, test } from 'vitest'
-import { BODY_BYTES_MAX, DRAIN_BYTES_MAX } from '../../src/util/limits.ts'
+import { DRAIN_BYTES_MAX } from '../../src/api/http/connections.ts'
+import { BODY_BYTES_MAX } from '../../src/util/limits.ts'
 import { ask, head, Raw } from './client.ts'
 import { api, fake, good, start, startForFile, until } from './fake.ts'
 

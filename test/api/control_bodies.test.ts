@@ -2,14 +2,11 @@
  * Bodies of control requests, and bodies in tiny chunks on every route, are bounded before their
  * sender is known.
  */
+
 import { expect, test } from 'vitest'
 import { CONTROL_INCOMPLETE_BYTES_MAX, CONTROL_INCOMPLETE_MAX } from '../../src/api/control.ts'
-import {
-  GRAPHQL_BODY_BYTES_MAX,
-  TINY_CHUNK_BYTES,
-  TINY_CHUNKS_MAX,
-  TOKEN_BODY_BYTES_MAX,
-} from '../../src/util/limits.ts'
+import { TINY_CHUNK_BYTES, TINY_CHUNKS_MAX } from '../../src/api/http/responder.ts'
+import { GRAPHQL_BODY_BYTES_MAX, TOKEN_BODY_BYTES_MAX } from '../../src/util/limits.ts'
 import { ask, head, Raw } from './client.ts'
 import { api, startForFile, until } from './fake.ts'
 

@@ -3,11 +3,12 @@
  * headers as columns, paths, pages in a browser and handshakes. The log with contexts is replayed
  * after a kill.
  */
+
 import { createHmac } from 'node:crypto'
 import { request as httpRequest } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { GRAPHQL_SAMPLES_BYTES_MAX } from '../../src/util/limits.ts'
+import { GRAPHQL_SAMPLES_BYTES_MAX } from '../../src/api/graphql/context.ts'
 import { head, Raw } from '../api/client.ts'
 import { createSource, type Source } from '../util/senders.ts'
 import { startServer, type TestServer } from '../util/server.ts'

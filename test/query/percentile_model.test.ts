@@ -2,9 +2,12 @@
 import { afterAll, expect, test } from 'vitest'
 import { duckdb } from '../../src/query/duckdb/write-statement.ts'
 import { type BadQuery, refusable } from '../../src/query/expression/values.ts'
-import { type PercentileQuery, percentile } from '../../src/query/plan/percentile.ts'
+import {
+  PERCENTILE_FRACTIONS_MAX,
+  type PercentileQuery,
+  percentile,
+} from '../../src/query/plan/percentile.ts'
 import { newContext } from '../../src/query/plan/plan-context.ts'
-import { PERCENTILE_FRACTIONS_MAX } from '../../src/util/limits.ts'
 import { newSeed, randomFrom } from '../util/random.ts'
 import * as model from './metric-model.ts'
 import { TestPool } from './pool.ts'

@@ -16,8 +16,9 @@
 
 import { monotonicMs } from '../../util/clock.ts'
 import { CLIENT_GONE, must } from '../../util/errors.ts'
-import { GRAPHQL_WAIT_MS_MAX } from '../../util/limits.ts'
 
+/** Time for which a GraphQL request waits for its first slice; then it is 429. */
+const GRAPHQL_WAIT_MS_MAX = 10_000
 export const GRAPHQL_SLICE_MS = 5
 export const GRAPHQL_SHARE = 0.5
 export const GRAPHQL_BURST_MS = 20

@@ -13,22 +13,24 @@ import type {
 } from 'graphql'
 import { CR, LF } from '../../parse/characters.ts'
 import { must } from '../../util/errors.ts'
-import {
-  GRAPHQL_DEPTH_MAX,
-  GRAPHQL_FIELDS_MAX,
-  GRAPHQL_FRAGMENTS_MAX,
-  GRAPHQL_LINES_MAX,
-  GRAPHQL_NAME_CHARACTERS_MAX,
-  GRAPHQL_NESTING_MAX,
-  GRAPHQL_PAIRS_MAX,
-  GRAPHQL_SPREAD_FIELDS_MAX,
-  GRAPHQL_SPREADS_MAX,
-  GRAPHQL_TOKENS_MAX,
-  KiB,
-} from '../../util/limits.ts'
+import { GRAPHQL_FRAGMENTS_MAX, GRAPHQL_NESTING_MAX, GRAPHQL_TOKENS_MAX, KiB } from '../../util/limits.ts'
 import { badRequest, takePositions } from './graphql-errors.ts'
 import { GraphQLError, Kind, Lexer, parse, Source, TokenKind, validate } from './library.ts'
 
+/** Fields of a document after fragments are spread. Validation compares fields in pairs. */
+const GRAPHQL_FIELDS_MAX = 2_000
+/** Nesting of the fields of a document. */
+const GRAPHQL_DEPTH_MAX = 24
+/** Lines of a document, those in its strings included. */
+const GRAPHQL_LINES_MAX = 20_000
+/** Characters of a name in a document. An unknown one is compared with all known names. */
+const GRAPHQL_NAME_CHARACTERS_MAX = 1_024
+/** Fields of all operations, with their fragments spread: validation walks them all. */
+const GRAPHQL_SPREAD_FIELDS_MAX = 10_000
+/** Fragments that are spread, and variables in them. GRAPHQL_FRAGMENTS_MAX make 20,000. */
+const GRAPHQL_SPREADS_MAX = 25_000
+/** Pairs of fields of one name, which validation compares in 0.4 µs. 100 `id` make 4,950. */
+const GRAPHQL_PAIRS_MAX = 10_000
 /** Validated documents in the cache. The least recently used goes first. */
 const GRAPHQL_DOCUMENTS_CACHED = 128
 /** Characters of a document in that cache; longer ones are not cached. */

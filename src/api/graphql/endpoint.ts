@@ -15,7 +15,6 @@ import {
   GRAPHQL_BODY_BYTES_MAX,
   GRAPHQL_BYTES_MAX,
   GRAPHQL_BYTES_PER_BODY_BYTE,
-  GRAPHQL_BYTES_PER_CHARACTER,
   GRAPHQL_BYTES_PER_TOKEN,
   GRAPHQL_NESTING_MAX,
   GRAPHQL_REQUEST_BYTES,
@@ -31,6 +30,9 @@ import { documentReader, fieldCounter } from './document.ts'
 import { badRequest, formatError } from './graphql-errors.ts'
 import { makeSchema } from './graphql-schema.ts'
 import { execute, GraphQLError, getOperationAST, Kind } from './library.ts'
+
+/** Bytes of a document and its questions, for each character and at most for each token. */
+export const GRAPHQL_BYTES_PER_CHARACTER = 48
 
 export interface GraphqlReply extends Reply {
   readonly headers: Readonly<Record<string, string>>

@@ -13,15 +13,18 @@ import type { Moves } from '../../util/errors.ts'
 import {
   CONNECTIONS_MAX,
   DESCRIPTORS_RESERVED,
-  DRAIN_BYTES_MAX,
   DRAIN_GRACE_MS,
-  DRAIN_MS_MAX,
+  MiB,
   SMALL_ANSWER_LENGTH,
 } from '../../util/limits.ts'
 import { warn } from '../../util/say.ts'
 import type { ServerState } from '../api-types.ts'
 import type { Responder } from './responder.ts'
 
+/** Bytes read and dropped after a 413, so that the client sees the answer instead of a reset. */
+export const DRAIN_BYTES_MAX = 8 * MiB
+/** Time for which bytes are dropped after a 413. */
+const DRAIN_MS_MAX = 5_000
 /** Connections at once, at least, so that Weir can be reached at all. */
 export const CONNECTIONS_MIN = 16
 /** One refusal in this many is the last answer of its connection (api/http/connections.ts). */

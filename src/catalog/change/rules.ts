@@ -9,7 +9,6 @@ import { bodyPropertyProblem, propertyFacts, requestPart } from '../../format/js
 import { COLUMN_TYPES, type ColumnType, NUMBER_TYPES, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
 import { assert, must } from '../../util/errors.ts'
 import {
-  CLICKHOUSE_TYPE_CHARACTERS_MAX,
   COLUMN_NAME_BYTES_MAX,
   COLUMNS_MAX,
   CREDENTIAL_BYTES_MAX,
@@ -19,6 +18,8 @@ import type { BadRequest, ColumnInput, PoolInput } from '../documents/catalog-ty
 import type { BasicAuth, Columns, Pool, PoolColumn, TableSettings } from '../documents/model.ts'
 import { keyOf, readTableSettings } from './table-settings.ts'
 
+/** Characters of a ClickHouse type. */
+export const CLICKHOUSE_TYPE_CHARACTERS_MAX = 256
 /** Names that DuckDB gives to its own columns when it reads segments. */
 const RESERVED = new Set(['file_row_number', 'filename', 'file_index', 'rowid'])
 const OUR_PREFIX = '_service_'

@@ -9,11 +9,12 @@
  * No value ever stands in SQL text, so none can change its meaning. A placeholder inside a longer
  * text or a comment has no value that could be bound, and is refused.
  */
-import { PLACEHOLDERS_MAX } from '../../util/limits.ts'
 import type { Expression } from './ast.ts'
 import { endOfPart } from './lexical.ts'
 import { Refused } from './values.ts'
 
+/** Placeholders in the SQL of an access policy. */
+export const PLACEHOLDERS_MAX = 64
 /** The function that stands for a placeholder in the text that is parsed. */
 export const POLICY_VALUE = 'policy_value'
 

@@ -1,10 +1,11 @@
 /** Literals in DuckDB's tree: numbers, true and false, intervals. */
-import { INTERVAL_MAX } from '../../util/limits.ts'
 import { type Expression, INTERVAL_UNITS, type IntervalUnit } from './ast.ts'
 import { endOfPart } from './lexical.ts'
 import { isNode, type Node, nodeOf, nodesOf } from './tree-node.ts'
 import { Refused } from './values.ts'
 
+/** The number of an interval. */
+export const INTERVAL_MAX = 1_000_000
 /** Integer part, fraction and exponent of a number in SQL. Each may be absent. */
 const NUMBER = /^(\d*)(\.\d*)?([eE][+-]?\d+)?/
 const INTEGER_TYPES: readonly unknown[] = ['INTEGER', 'BIGINT', 'HUGEINT', 'UHUGEINT']

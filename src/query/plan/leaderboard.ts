@@ -1,5 +1,4 @@
 /** The leaderboard: a metric by the values of columns, in the order of the metric. */
-import { LEADERBOARD_ROWS_MAX } from '../../util/limits.ts'
 import { internal, type Order, outputOf, type Select } from '../expression/select.ts'
 import { operation, type Typed } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
@@ -13,6 +12,9 @@ import {
 } from './metric.ts'
 import type { PrintedRows } from './query-task.ts'
 import type { Question } from './question.ts'
+
+/** Rows of a leaderboard. */
+const LEADERBOARD_ROWS_MAX = 1_000
 
 interface LeaderboardInput extends MetricQueryInput {
   readonly dimensions: readonly { readonly columnName: string }[]

@@ -1,7 +1,6 @@
 /** Questions about one metric, and the rows that it is computed over. */
 import type { Metric, MetricType } from '../../catalog/documents/model.ts'
 import { NUMBER_TYPES, ORDERED_TYPES } from '../../format/schema.ts'
-import { DIMENSIONS_MAX } from '../../util/limits.ts'
 import { checkMetric } from '../expression/check.ts'
 import { findColumn, type PoolView, quoted } from '../expression/operand.ts'
 import { internal, type Output } from '../expression/select.ts'
@@ -18,6 +17,9 @@ import {
   type RowSelection,
   selectionOf,
 } from './where.ts'
+
+/** Columns by which a question groups: a row of its answer has as many values. */
+const DIMENSIONS_MAX = 32
 
 /** Clients send explicit nulls beside the form of the metric that they mean. */
 export interface MetricQueryInput extends RowSelection {

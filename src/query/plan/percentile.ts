@@ -3,13 +3,15 @@
  * the answer is interpolated, as by the expression `quantile`.
  */
 import { NUMBER_TYPES } from '../../format/schema.ts'
-import { PERCENTILE_FRACTIONS_MAX } from '../../util/limits.ts'
 import { findColumn, quoted } from '../expression/operand.ts'
 import { internal } from '../expression/select.ts'
 import { columnOf, operation } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
 import type { PoolReference, Question } from './question.ts'
 import { planWhere, type RowSelection, selectionOf, selectionTexts } from './where.ts'
+
+/** Fractions of a question about percentiles. */
+export const PERCENTILE_FRACTIONS_MAX = 20
 
 interface PercentileInput extends RowSelection {
   readonly dataPool: PoolReference

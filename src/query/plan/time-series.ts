@@ -1,10 +1,6 @@
 /** The time series: a metric by intervals of time, for all rows and by groups of them. */
 import { must } from '../../util/errors.ts'
-import {
-  TIME_SERIES_GROUPS_MAX,
-  TIME_SERIES_INTERVALS_MAX,
-  TIME_SERIES_VALUES_MAX,
-} from '../../util/limits.ts'
+import { TIME_SERIES_INTERVALS_MAX } from '../../util/limits.ts'
 import { allOf, internal, type Output, type Select } from '../expression/select.ts'
 import { boundValue, columnOf, operation, type Typed } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
@@ -21,6 +17,11 @@ import type { Question } from './question.ts'
 import { type Granularity, type Interval, Intervals } from './time-intervals.ts'
 import { clockOf, loadClock, type ZoneClock } from './time-zone.ts'
 import { badZone, type RangeBounds, timeColumn, zoneOf } from './where.ts'
+
+/** Values of all groups of a time series, and those of all groups together. */
+const TIME_SERIES_VALUES_MAX = 40_000
+/** Groups of a time series. */
+const TIME_SERIES_GROUPS_MAX = 1_000
 
 interface TimeSeriesInput extends MetricQueryInput {
   readonly granularity: Granularity

@@ -7,8 +7,12 @@
  */
 import type { Temporal } from 'temporal-polyfill'
 import { assert, must } from '../../util/errors.ts'
-import { ZONE_CHANGES_MAX, ZONES_MAX } from '../../util/limits.ts'
 import type { Step } from '../expression/time-key.ts'
+
+/** Time zones in memory: IANA has some 600 names. */
+const ZONES_MAX = 1_000
+/** Changes of a zone's clock until 2100. The most are some 370. */
+const ZONE_CHANGES_MAX = 1_000
 
 export interface ZoneClock {
   /** Milliseconds to add to an instant for what the clock shows, in the order of time. */

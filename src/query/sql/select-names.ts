@@ -1,11 +1,13 @@
 /** The names inside of one SELECT: its columns, its outputs, and positions that stand for them. */
-import { STATEMENT_COLUMNS_MAX } from '../../util/limits.ts'
 import type { Expression, SqlItem, SqlQuery, SqlSelect } from '../expression/ast.ts'
 import { functionOf } from '../expression/functions.ts'
 import { quoted } from '../expression/operand.ts'
 import type { Typed } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
 import { type NamedColumn, type NameScope, resolveColumn, starColumns } from './scope.ts'
+
+/** Columns of one SELECT, those of `*` included. */
+export const STATEMENT_COLUMNS_MAX = 1_000
 
 type ColumnReference = Extract<Expression, { kind: 'column' }>
 

@@ -2,13 +2,14 @@
  * W-9: GraphQL requests are bounded by the memory that they hold, in shares of applications. Two
  * applications never keep out a third one.
  */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { GRAPHQL_BYTES_PER_CHARACTER } from '../../../src/api/graphql/endpoint.ts'
 import { createApplication } from '../../../src/catalog/change/change-application.ts'
 import { Unavailable } from '../../../src/util/errors.ts'
 import {
   GRAPHQL_BYTES_MAX,
   GRAPHQL_BYTES_PER_BODY_BYTE,
-  GRAPHQL_BYTES_PER_CHARACTER,
   GRAPHQL_REQUEST_BYTES,
   KiB,
   MiB,

@@ -1,7 +1,9 @@
 /** Every mutation leaves one entry: who, what, which object, how it ended. */
+
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { GRAPHQL_MUTATIONS_MAX } from '../../../src/api/graphql/context.ts'
 import { makeSchema } from '../../../src/api/graphql/graphql-schema.ts'
-import { AUDIT_ID_CHARACTERS_MAX, GRAPHQL_MUTATIONS_MAX } from '../../../src/util/limits.ts'
+import { AUDIT_ID_CHARACTERS_MAX } from '../../../src/util/limits.ts'
 import { anyDocument, rootFields } from './any-document.ts'
 import { makeServer, type TestServer } from './server.ts'
 

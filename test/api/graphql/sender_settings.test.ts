@@ -2,9 +2,10 @@
  * A webhook's sender settings over GraphQL: what is given is shown again, presets fill it, and a
  * client that knows none of it sends and reads what it did.
  */
+
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { GRAPHQL_SAMPLES_BYTES_MAX } from '../../../src/api/graphql/context.ts'
 import { PRESET_NAMES } from '../../../src/catalog/presets.ts'
-import { GRAPHQL_SAMPLES_BYTES_MAX } from '../../../src/util/limits.ts'
 import { makeServer, type TestServer } from './server.ts'
 
 let server: TestServer
