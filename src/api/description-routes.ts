@@ -9,7 +9,7 @@
 import type { GraphQLSchema } from 'graphql'
 import { ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
 import type { ControlRequest, ControlRoute, Reply } from './api-types.ts'
-import { printSchema } from './graphql/library.ts'
+import { graphql } from './graphql/library.ts'
 import { OPENAPI } from './openapi/document.ts'
 import { unknownParameter } from './parameters.ts'
 import type { ReaderDeps } from './pool-reader.ts'
@@ -24,7 +24,7 @@ interface DescriptionDeps {
 
 export function descriptionRoutes({ schema, verify }: DescriptionDeps): ControlRoute[] {
   const document = made(() => JSON.stringify(OPENAPI), 'application/json', 'no-cache')
-  const sdl = made(() => `${printSchema(schema)}\n`, 'text/plain; charset=utf-8', 'private, no-cache')
+  const sdl = made(() => `${graphql.printSchema(schema)}\n`, 'text/plain; charset=utf-8', 'private, no-cache')
   return [
     route('/openapi.json', async asked => answered(asked, document())),
     route('/graphql/schema', async asked => {

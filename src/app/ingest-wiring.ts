@@ -10,6 +10,7 @@ import { batchCostOf } from '../format/batch-layout.ts'
 import { KEY_RECEIVED_AT, type SchemaKey } from '../format/schema.ts'
 import type { ReceivedClocks, RisingClock } from '../util/clock.ts'
 import { must } from '../util/errors.ts'
+import { getOrMake } from '../util/get-or-make.ts'
 import { cutOver } from './cut-over.ts'
 import type { RowStore } from './store.ts'
 
@@ -35,13 +36,8 @@ export function wireIngest({ catalog, rows, received, webhookUrl }: IngestWiring
   const targets = new Map<number, CachedTarget>()
   const pools = new Map<number, IngestPool>()
   let resumed = () => {}
-  const ingestPool = (pool: Pool): IngestPool => {
-    const known = pools.get(pool.number)
-    if (known !== undefined) return known
-    const made = new IngestPool(pool.number, ingestSchemaOf(catalog, pool))
-    pools.set(pool.number, made)
-    return made
-  }
+  const ingestPool = (pool: Pool): IngestPool =>
+    getOrMake(pools, pool.number, number => new IngestPool(number, ingestSchemaOf(catalog, pool)))
   return {
     target(webhookId: string): IngestTarget | undefined {
       const found = catalog.byWebhookId(webhookId)

@@ -29,6 +29,7 @@ import { SegmentThread } from '../store/flush/segment-writer.ts'
 import { callAfter, monotonicMs, realClock, resolvesWithin, wallMs } from '../util/clock.ts'
 import { must, type SegmentDamaged, Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
+import { getOrMake } from '../util/get-or-make.ts'
 import { BACKGROUND_NICE, LOG_UNFLUSHED_BYTES, METRIC_DEBT_POOLS_MAX, QUERY_NICE } from '../util/limits.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { numberOfFile, type Paths, poolFolder } from '../util/paths.ts'
@@ -369,12 +370,10 @@ export class Pools {
   }
 
   #folderOf(number: number): string {
-    const known = this.#folders.get(number)
-    if (known !== undefined) return known
-    const pool = must(this.#options.catalog.poolByNumber(number), `pool ${number}`)
-    const folder = poolFolder(this.#options.paths, pool.id)
-    this.#folders.set(number, folder)
-    return folder
+    return getOrMake(this.#folders, number, () => {
+      const pool = must(this.#options.catalog.poolByNumber(number), `pool ${number}`)
+      return poolFolder(this.#options.paths, pool.id)
+    })
   }
 
   #committed(flushes: readonly FlushedSegment[]): void {

@@ -30,14 +30,7 @@ import { hasScope } from '../pool-reader.ts'
 import { inSlices, type Slices } from './cpu-share.ts'
 import type { FieldCounter } from './document.ts'
 import { badRequest, failure, type GraphqlCode, lacksScope, wholeRequest } from './graphql-errors.ts'
-import {
-  defaultFieldResolver,
-  getNamedType,
-  getNullableType,
-  isLeafType,
-  isListType,
-  isObjectType,
-} from './library.ts'
+import { graphql } from './library.ts'
 import type { StateOfServer } from './parents.ts'
 
 /** Values of an answer about the schema, which has 23,000. Twenty requests held 200 MB. */
@@ -276,12 +269,12 @@ const metered = new WeakSet<GraphQLField<unknown, unknown>>()
 /** Makes every list and object of the schema charge the context's `budget`, if there is one. */
 export function meterLists(schema: GraphQLSchema): void {
   for (const type of Object.values(schema.getTypeMap())) {
-    if (!isObjectType(type)) continue
+    if (!graphql.isObjectType(type)) continue
     for (const field of Object.values(type.getFields())) {
-      const isList = isListType(getNullableType(field.type))
-      if ((!isList && isLeafType(getNamedType(field.type))) || metered.has(field)) continue
+      const isList = graphql.isListType(graphql.getNullableType(field.type))
+      if ((!isList && graphql.isLeafType(graphql.getNamedType(field.type))) || metered.has(field)) continue
       metered.add(field)
-      const resolve = field.resolve ?? defaultFieldResolver
+      const resolve = field.resolve ?? graphql.defaultFieldResolver
       field.resolve = (source, args, context: Partial<Context> | undefined, info) => {
         if (!isList) context?.budget?.objects(1, info)
         const value: unknown = resolve(source, args, context, info)

@@ -15,7 +15,7 @@ import { CR, LF } from '../../parse/characters.ts'
 import { must } from '../../util/errors.ts'
 import { GRAPHQL_FRAGMENTS_MAX, GRAPHQL_NESTING_MAX, GRAPHQL_TOKENS_MAX, KiB } from '../../util/limits.ts'
 import { badRequest, takePositions } from './graphql-errors.ts'
-import { GraphQLError, Kind, Lexer, parse, Source, TokenKind, validate } from './library.ts'
+import { type GraphQLError, graphql, Kind, TokenKind } from './library.ts'
 
 /** Fields of a document after fragments are spread. Validation compares fields in pairs. */
 const GRAPHQL_FIELDS_MAX = 2_000
@@ -57,13 +57,13 @@ export function documentReader(schema: GraphQLSchema): (text: string) => ReadDoc
 function readDocument(text: string, schema: GraphQLSchema): ReadDocument {
   try {
     checkTokens(text)
-    const document = parse(text)
+    const document = graphql.parse(text)
     checkSize(document)
     takePositions(document)
-    const errors = validate(schema, document, undefined, { maxErrors: VALIDATION_ERRORS_MAX })
+    const errors = graphql.validate(schema, document, undefined, { maxErrors: VALIDATION_ERRORS_MAX })
     return errors.length > 0 ? errors : document
   } catch (error) {
-    if (error instanceof GraphQLError) return [error]
+    if (error instanceof graphql.GraphQLError) return [error]
     throw error
   }
 }
@@ -71,7 +71,7 @@ function readDocument(text: string, schema: GraphQLSchema): ReadDocument {
 function checkTokens(text: string): void {
   if (hasMoreLines(text, GRAPHQL_LINES_MAX))
     throw badRequest(`The document has more than ${GRAPHQL_LINES_MAX} lines.`)
-  const lexer = new Lexer(new Source(text))
+  const lexer = new graphql.Lexer(new graphql.Source(text))
   let open = 0
   for (let tokens = 0; ; tokens++) {
     const { kind, start, end } = lexer.advance()

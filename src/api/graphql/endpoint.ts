@@ -29,7 +29,7 @@ import { MainThreadShare, Slices } from './cpu-share.ts'
 import { documentReader, fieldCounter } from './document.ts'
 import { badRequest, formatError } from './graphql-errors.ts'
 import { makeSchema } from './graphql-schema.ts'
-import { execute, GraphQLError, getOperationAST, Kind } from './library.ts'
+import { type GraphQLError, graphql, Kind } from './library.ts'
 
 /** Bytes of a document and its questions, for each character and at most for each token. */
 export const GRAPHQL_BYTES_PER_CHARACTER = 48
@@ -88,10 +88,11 @@ export function createGraphql(deps: GraphqlDeps, schema: GraphQLSchema = makeSch
       const document = slices.whole(() => readDocument(asked.query))
       if (!('kind' in document)) return failed(document)
       const operationName = operationToRun(document, asked.operationName)
-      if (getOperationAST(document, operationName)?.operation === 'query') slices.endWith(request.gone)
+      if (graphql.getOperationAST(document, operationName)?.operation === 'query')
+        slices.endWith(request.gone)
       const contextValue: Context = { ...request, budget: new Budget(fieldCounter(document)) }
       const executed = slices.whole(() =>
-        execute({
+        graphql.execute({
           schema,
           document,
           contextValue,
@@ -110,7 +111,7 @@ export function createGraphql(deps: GraphqlDeps, schema: GraphQLSchema = makeSch
           : reply(200, { data, errors: different.map(error => formatError(error, ids)) })
       })
     } catch (error) {
-      return failed([new GraphQLError((error as Error).message, { originalError: error as Error })])
+      return failed([new graphql.GraphQLError((error as Error).message, { originalError: error as Error })])
     }
   }
 }

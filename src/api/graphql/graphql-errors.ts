@@ -7,7 +7,7 @@ import type { ASTNode, DocumentNode, GraphQLFormattedError, SourceLocation, Toke
 import { AccessEnded, SegmentDamaged, Unavailable } from '../../util/errors.ts'
 import { inLog, type RequestIds } from '../../util/request-id.ts'
 import { fail } from '../../util/say.ts'
-import { GraphQLError } from './library.ts'
+import { type GraphQLError, graphql } from './library.ts'
 
 /** Programs compare these codes, so they never change. */
 export type GraphqlCode =
@@ -20,7 +20,7 @@ export type GraphqlCode =
   | 'INTERNAL'
 
 export function failure(code: GraphqlCode, message: string): GraphQLError {
-  return new GraphQLError(message, { extensions: { code } })
+  return new graphql.GraphQLError(message, { extensions: { code } })
 }
 
 /** Kinds of objects as messages name them. Existing clients compare these words. */
@@ -66,7 +66,7 @@ export function refusing(message: string): () => never {
 
 /** An error of no field. Many fields may throw it: graphql does not copy an error with a path. */
 export function wholeRequest(message: string): GraphQLError {
-  return new GraphQLError(message, { path: [], extensions: { code: 'BAD_REQUEST' } })
+  return new graphql.GraphQLError(message, { path: [], extensions: { code: 'BAD_REQUEST' } })
 }
 
 /** The documented wording, in which scopes are spelled with hyphens. */
@@ -95,7 +95,7 @@ export function formatError(error: GraphQLError, ids: RequestIds): GraphQLFormat
 }
 
 export function codeOf(error: unknown): GraphqlCode {
-  if (error instanceof GraphQLError && typeof error.extensions['code'] === 'string')
+  if (error instanceof graphql.GraphQLError && typeof error.extensions['code'] === 'string')
     return error.extensions['code'] as GraphqlCode
   if (error instanceof Unavailable) return 'UNAVAILABLE'
   if (error instanceof AccessEnded) return 'UNAUTHENTICATED'
@@ -108,7 +108,7 @@ function codeAndMessage(
 ): { readonly code: GraphqlCode; readonly message: string } {
   const { originalError: cause, extensions, message } = error
   // graphql's own errors have no cause, or another GraphQLError as cause.
-  if (cause === undefined || cause instanceof GraphQLError)
+  if (cause === undefined || cause instanceof graphql.GraphQLError)
     return { code: extensions['code'] === undefined ? 'BAD_REQUEST' : codeOf(error), message }
   const code = codeOf(cause)
   if (cause instanceof SegmentDamaged) return { code, message: cause.messageForClient }

@@ -12,15 +12,7 @@ import { DIST } from '../../util/build-files.ts'
 import { assert } from '../../util/errors.ts'
 import { audited } from './audit.ts'
 import { type Context, meterLists, requireScope } from './context.ts'
-import {
-  buildSchema,
-  defaultFieldResolver,
-  GraphQLError,
-  isEnumType,
-  isObjectType,
-  isScalarType,
-  Kind,
-} from './library.ts'
+import { type GraphQLError, graphql, Kind } from './library.ts'
 import {
   applicationFields,
   applicationMutations,
@@ -135,10 +127,10 @@ export function schemaText(): string {
 }
 
 export function makeSchema(): GraphQLSchema {
-  const schema = buildSchema(schemaText(), { assumeValidSDL: true, noLocation: true })
+  const schema = graphql.buildSchema(schemaText(), { assumeValidSDL: true, noLocation: true })
   for (const [typeName, fields] of Object.entries(resolvers)) {
     const type = schema.getType(typeName)
-    assert(isObjectType(type), `${typeName} is an object type`)
+    assert(graphql.isObjectType(type), `${typeName} is an object type`)
     for (const [fieldName, resolve] of Object.entries(fields)) {
       const field = type.getFields()[fieldName]
       assert(field !== undefined, `${typeName}.${fieldName} is in the schema`)
@@ -148,11 +140,11 @@ export function makeSchema(): GraphQLSchema {
   }
   guardPools(schema)
   const dateTime = schema.getType('DateTime')
-  assert(isScalarType(dateTime), 'DateTime is a scalar')
+  assert(graphql.isScalarType(dateTime), 'DateTime is a scalar')
   dateTime.serialize = serializeDateTime
   dateTime.parseValue = parseDateTime
   dateTime.parseLiteral = parseDateTimeLiteral
-  for (const type of Object.values(schema.getTypeMap())) if (isEnumType(type)) nameValues(type)
+  for (const type of Object.values(schema.getTypeMap())) if (graphql.isEnumType(type)) nameValues(type)
   meterLists(schema)
   return schema
 }
@@ -167,7 +159,7 @@ function nameValues(type: GraphQLEnumType): void {
         return read(...args)
       } catch (error) {
         const { message, nodes } = error as GraphQLError
-        throw new GraphQLError(`${message} ${type.name} is one of ${values.join(', ')}.`, {
+        throw new graphql.GraphQLError(`${message} ${type.name} is one of ${values.join(', ')}.`, {
           nodes: nodes ?? null,
         })
       }
@@ -181,9 +173,9 @@ function nameValues(type: GraphQLEnumType): void {
  */
 function guardPools(schema: GraphQLSchema): void {
   const type = schema.getType('DataPool')
-  assert(isObjectType(type), 'DataPool is an object type')
+  assert(graphql.isObjectType(type), 'DataPool is an object type')
   for (const field of Object.values(type.getFields()))
-    if (field.name !== 'id') field.resolve = scoped(READ_POOLS, field.resolve ?? defaultFieldResolver)
+    if (field.name !== 'id') field.resolve = scoped(READ_POOLS, field.resolve ?? graphql.defaultFieldResolver)
 }
 
 type Resolve = GraphQLFieldResolver<unknown, Context>
@@ -215,7 +207,7 @@ function serializeDateTime(value: unknown): string {
 /** Checks the form of a variable and passes its text on; the query planner reads the value. */
 function parseDateTime(value: unknown): string {
   if (typeof value === 'string' && DATE_TIME.test(value)) return value
-  throw new GraphQLError('DateTime must be an ISO 8601 date, or a date with time.')
+  throw new graphql.GraphQLError('DateTime must be an ISO 8601 date, or a date with time.')
 }
 
 function parseDateTimeLiteral(node: { readonly kind: string; readonly value?: unknown }): string {

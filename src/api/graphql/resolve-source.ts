@@ -1,6 +1,6 @@
 /** Resolvers of data sources and their tables. Credentials are shown: all of it needs `admin`. */
 
-import type { Decide } from '../../catalog/change/change.ts'
+import type { Decide, Named } from '../../catalog/change/change.ts'
 import {
   createSource,
   createWebhookSource,
@@ -31,12 +31,10 @@ const UNSTORED: Readonly<Record<ForeignKind, string | null>> = {
 type CreateArgs = { readonly input: NewForeign }
 type ModifyArgs = { readonly input: ForeignChange }
 
-interface NewForeign {
-  readonly uniqueName?: string | null | undefined
-  readonly description?: string | null | undefined
+interface NewForeign extends Named {
   readonly connectionSettings: object
 }
-interface ForeignChange extends Omit<NewForeign, 'connectionSettings'> {
+interface ForeignChange extends Named {
   readonly idOrUniqueName: IdOrName
   readonly connectionSettings?: object | null | undefined
 }

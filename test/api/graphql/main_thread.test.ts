@@ -13,7 +13,7 @@ import {
   Slices,
 } from '../../../src/api/graphql/cpu-share.ts'
 import { locationsOf, takePositions } from '../../../src/api/graphql/graphql-errors.ts'
-import { GraphQLError, parse } from '../../../src/api/graphql/library.ts'
+import { graphql } from '../../../src/api/graphql/library.ts'
 import { createWebhookSource } from '../../../src/catalog/change/change-source.ts'
 import { GRAPHQL_BODY_BYTES_MAX } from '../../../src/util/limits.ts'
 import { BASIC, makeServer, type TestServer } from './server.ts'
@@ -128,9 +128,9 @@ describe('a document', () => {
       { locations: [{ line: 2, column: 2 }] },
     ])
     expect((await server.ask('{\n !')).errors).toMatchObject([{ locations: [{ line: 2, column: 2 }] }])
-    const document = parse(text)
+    const document = graphql.parse(text)
     takePositions(document)
-    const error = new GraphQLError('any', { nodes: document.definitions })
+    const error = new graphql.GraphQLError('any', { nodes: document.definitions })
     expect(error.locations).toBeUndefined() // graphql reads the text from its beginning for them
     expect(locationsOf(error)).toEqual([{ line: 3, column: 1 }])
   })
