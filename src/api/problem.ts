@@ -4,7 +4,7 @@
  */
 import { STATUS_CODES } from 'node:http'
 import { AccessEnded, BodyBroken, type Refusal, SegmentDamaged, Unavailable } from '../util/errors.ts'
-import { inLog, NO_IDS, type RequestIds } from '../util/request-id.ts'
+import { inLog, type RequestIds } from '../util/request-id.ts'
 import { fail } from '../util/say.ts'
 import type { Reply } from './api-types.ts'
 import { shown } from './parameters.ts'
@@ -62,7 +62,7 @@ export function problemFields(refusal: Refusal) {
  * @param where the route or the part of the server
  * @param ids of the request, or those of joinIds
  */
-export function refusalOfError(error: unknown, where: string, ids: RequestIds = NO_IDS): Refusal {
+export function refusalOfError(error: unknown, where: string, ids: RequestIds): Refusal {
   if (error instanceof Unavailable && error.code === 'too_much_work')
     return refuse(400, error.code, error.message)
   if (error instanceof Unavailable) return refuse(503, error.code, error.message)

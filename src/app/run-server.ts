@@ -47,7 +47,7 @@ function warnOfNewFolder(config: Config): void {
  */
 function sayFirstSteps({ opened, url, adminFile, consoleCode }: Running, secretIsGiven: boolean): void {
   const { admin, adminIsNew, catalog } = opened
-  const { firstStepsDue = false } = catalog.meta()
+  const { firstStepsDue = false } = catalog.read.meta()
   const { format, level } = logSettings()
   if (admin === undefined || !(adminIsNew || firstStepsDue) || level !== 'info') return
   const place = adminFile === undefined ? 'the catalog' : 'admin.json in the data folder'

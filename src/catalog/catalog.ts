@@ -22,7 +22,6 @@ import { keys, type Memory } from './documents/memory.ts'
 import {
   type Application,
   type Job,
-  type Meta,
   type Pool,
   PROPELLERS,
   type Propeller,
@@ -56,10 +55,6 @@ export class Catalog {
     this.#store = store
     this.#listener = listener
     store.follow(change => this.#take(change))
-  }
-
-  meta(): Meta {
-    return this.read.meta()
   }
 
   /** This process among the nodes of a cluster; undefined in a data folder. */

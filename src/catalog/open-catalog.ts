@@ -263,7 +263,7 @@ export async function keepingAdmin<T>(
   path: string | undefined,
   change: () => Promise<T>,
 ): Promise<T> {
-  const first = () => catalog.application(catalog.meta().firstApplicationId)
+  const first = () => catalog.application(catalog.read.meta().firstApplicationId)
   const before = first()
   const answer = await change()
   if (first() === before) return answer

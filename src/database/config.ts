@@ -435,10 +435,10 @@ export function misspeltVariables(env: NodeJS.ProcessEnv = process.env): string[
 }
 
 /** Why a data folder is probably not meant to be new, in words. */
-export function signsOfData({ clientId }: Config, env: NodeJS.ProcessEnv = process.env): string[] {
+export function signsOfData({ clientId }: Config): string[] {
   const signs: string[] = []
   if (clientId !== '') signs.push('WEIR_CLIENT_ID is set')
-  if ((env['INVOCATION_ID'] ?? '') !== '' || (env['NOTIFY_SOCKET'] ?? '') !== '')
+  if ((process.env['INVOCATION_ID'] ?? '') !== '' || (process.env['NOTIFY_SOCKET'] ?? '') !== '')
     signs.push('a service manager started Weir')
   if (process.pid === 1) signs.push('Weir is the first process of a container')
   return signs

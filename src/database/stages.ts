@@ -86,7 +86,7 @@ export async function openMetadata(
   const admin = clientId === '' ? {} : { clientId, clientSecret }
   const opened = await openCatalog({ paths, store, ...admin, ...listener })
   const { catalog } = opened
-  const owner = { identity: catalog.meta().folderId, pools: rebuildPoolsOf(catalog) }
+  const owner = { identity: catalog.read.meta().folderId, pools: rebuildPoolsOf(catalog) }
   return { opened, index: await index.open(owner) }
 }
 

@@ -10,12 +10,12 @@ import { type Filter, type FilterOperator, planWhere } from './plan/where.ts'
 
 /** The rows and columns to read. Absent for all of them. */
 export interface Selection {
-  readonly columns?: readonly string[]
+  readonly columns?: readonly string[] | undefined
   /** A list of filters as the API takes them, as JSON text. */
-  readonly filters?: string
+  readonly filters?: string | undefined
   /** On the primary timestamp: from `start` (inclusive) to `stop` (exclusive). */
-  readonly start?: string
-  readonly stop?: string
+  readonly start?: string | undefined
+  readonly stop?: string | undefined
 }
 
 export interface PlannedSelection extends QueryPlan {

@@ -58,10 +58,6 @@ export async function exportPool({ config, positionals, flags }: CommandInput): 
 
 /** `out` is a path, or `-`. */
 function optionsOf(flags: CommandInput['flags']) {
-  const columns = columnsOf(flags.get('columns'))
-  const filters = flags.get('where')
-  const start = flags.get('start')
-  const stop = flags.get('stop')
   const out = flags.get('out')
   const compression = flags.get('compression')
   if (out === undefined || out === '')
@@ -73,10 +69,10 @@ function optionsOf(flags: CommandInput['flags']) {
     format,
     compression: oneOf(COMPRESSIONS, 'compression', compression ?? 'zstd'),
     selection: {
-      ...(columns === undefined ? {} : { columns }),
-      ...(filters === undefined ? {} : { filters }),
-      ...(start === undefined ? {} : { start }),
-      ...(stop === undefined ? {} : { stop }),
+      columns: columnsOf(flags.get('columns')),
+      filters: flags.get('where'),
+      start: flags.get('start'),
+      stop: flags.get('stop'),
     },
     out,
     force: flags.has('force'),

@@ -123,12 +123,8 @@ export class Callee<Calls, Events = object> {
   }
 
   /** Sends a call that has no answer. Does nothing when the callee has ended or must stop. */
-  tell<N extends keyof Calls & string>(
-    name: N,
-    value: ValueOf<Calls[N]>,
-    move?: readonly Transferable[],
-  ): void {
-    if (this.#refusal === undefined) this.#carrier.post({ id: 0, name, value }, move)
+  tell<N extends keyof Calls & string>(name: N, value: ValueOf<Calls[N]>): void {
+    if (this.#refusal === undefined) this.#carrier.post({ id: 0, name, value })
   }
 
   /** Sets the listeners of a callee that was started before they existed. */

@@ -61,7 +61,7 @@ export function removeLeftFolders(paths: Paths, on: Disk = disk): void {
 }
 
 /** Makes the folder if it is missing, and takes its lock. @throws CannotRun as `openFolder` */
-export function lockNewFolder(paths: Paths, on: Disk = disk): FileHandle {
+export function lockNewFolder(paths: Paths, on: Disk): FileHandle {
   using(paths.root, () => {
     on.mkdir(paths.root)
     makePrivate(paths.root)
@@ -98,8 +98,8 @@ export function lockFolder(paths: Paths, on: Disk = disk): FileHandle {
 }
 
 /** Checks a backup that is read in place, without a lock. @throws CannotRun */
-export function checkBackupFolder(paths: Paths, on: Disk = disk): void {
-  if (on.exists(paths.format)) checkFormat(paths, on)
+export function checkBackupFolder(paths: Paths): void {
+  if (disk.exists(paths.format)) checkFormat(paths, disk)
 }
 
 /** Refuses a backup, which must not change, and a part of one, which is no data folder. */

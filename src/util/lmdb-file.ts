@@ -68,7 +68,7 @@ export function findLmdbDamage(folder: string, on: Disk = disk): LmdbDamage | un
  * The bytes of a data file, and those used without its free pages after the last transaction;
  * undefined where LMDB did not write it.
  */
-export function lmdbUse(folder: string, on: Disk = disk) {
+export function lmdbUse(folder: string, on: Disk) {
   return withDataFile(folder, on, ({ bytes, meta }) => {
     if (meta === undefined) return undefined
     const { view, pageBytes } = meta
@@ -79,7 +79,7 @@ export function lmdbUse(folder: string, on: Disk = disk) {
 }
 
 /** The number of the last transaction; 0 where there is none. */
-export function lastTransaction(folder: string, on: Disk = disk): number {
+export function lastTransaction(folder: string, on: Disk): number {
   return withDataFile(folder, on, ({ meta }) => Number(meta?.txn ?? 0)) ?? 0
 }
 

@@ -45,11 +45,7 @@ interface ServeOptions {
 }
 
 /** Posts an event. */
-export type TellEvent<Events> = <N extends keyof Events & string>(
-  name: N,
-  value: ValueOf<Events[N]>,
-  move?: readonly ArrayBuffer[],
-) => void
+export type TellEvent<Events> = <N extends keyof Events & string>(name: N, value: ValueOf<Events[N]>) => void
 
 /** The first step in `workers/`: names the thread, sets its nice value, arms crash points. */
 export function beginThread<Data>(): { readonly port: MessagePort; readonly data: Data } {
@@ -129,8 +125,5 @@ export function serve<Calls, Events = object>(
       .finally(() => running.delete(run))
     running.add(run)
   })
-  return (name, value, move) => {
-    if (move === undefined) port.postMessage({ id: 0, name, value })
-    else port.postMessage({ id: 0, name, value }, move)
-  }
+  return (name, value) => port.postMessage({ id: 0, name, value })
 }

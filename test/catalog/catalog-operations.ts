@@ -317,7 +317,7 @@ function decisionOf(
     case 'succeed-job':
       return succeedJob(a)
     case 'environment': {
-      const id = a === ENVIRONMENT ? catalog.meta().environmentId : a
+      const id = a === ENVIRONMENT ? catalog.read.meta().environmentId : a
       return modifyEnvironment(id, { uniqueName: b, description: c }, BY)
     }
     default:

@@ -190,12 +190,12 @@ describe('the same options at a later start', () => {
 
   test('are remembered where an earlier version applied them', async () => {
     const first = await folder.open(given)
-    const { givenDigest, ...meta } = first.catalog.meta()
+    const { givenDigest, ...meta } = first.catalog.read.meta()
     expect(givenDigest).toHaveLength(43)
     await first.catalog.put([['meta', meta]])
     await folder.stop()
     const second = await folder.open(given)
-    expect(second.catalog.meta()).toEqual({ ...meta, givenDigest })
+    expect(second.catalog.read.meta()).toEqual({ ...meta, givenDigest })
     await second.catalog.change(rotateSecret({ id: 'me' }, 'me'))
     await folder.stop()
     expect(secretOf('me', await folder.open(given))).not.toBe(given.clientSecret)

@@ -75,7 +75,7 @@ describe.skipIf(noZookeeper !== undefined)(`a catalog as a file ${noZookeeper ??
       const other = await nodeOf(port)
       await make(back, 'after')
       expect(other.catalog.read.sources.find('after')).toBeDefined()
-      expect(back.catalog.meta().nextPoolNumber).toBe(node.catalog.meta().nextPoolNumber + 1)
+      expect(back.catalog.read.meta().nextPoolNumber).toBe(node.catalog.read.meta().nextPoolNumber + 1)
       await other.stop()
       await back.stop()
     }

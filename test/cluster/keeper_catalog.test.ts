@@ -232,7 +232,8 @@ describe.skipIf(noZookeeper !== undefined)(`the catalog in ZooKeeper ${noZookeep
     const path = await stoppableProxy(port)
     const [one, away] = [await nodeOf(port), await nodeOf(path.port, {}, 2_000)]
     path.stop()
-    const put = (i: number) => one.catalog.put([['meta', { ...one.catalog.meta(), nextPoolNumber: 100 + i }]])
+    const put = (i: number) =>
+      one.catalog.put([['meta', { ...one.catalog.read.meta(), nextPoolNumber: 100 + i }]])
     for (let i = 0; i < 1_001; i += 1) await put(i)
     path.go()
     await expect.poll(() => away.fatal.map(String)).toEqual([expect.stringContaining('start again')])

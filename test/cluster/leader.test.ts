@@ -89,7 +89,7 @@ describe.skipIf(noZookeeper !== undefined)(`the leader of a cluster ${noZookeepe
     })
     const [one, two] = [await countingNodeOf(path.port, 30_000), await countingNodeOf(port)]
     await leads(one)
-    const before = two.catalog.meta().nextPoolNumber
+    const before = two.catalog.read.meta().nextPoolNumber
     isArmed = true
     const change = one.count().catch((error: Error) => error)
     await expect.poll(() => late).toBeDefined()
@@ -97,12 +97,12 @@ describe.skipIf(noZookeeper !== undefined)(`the leader of a cluster ${noZookeepe
     await two.store.keeper.write({ kind: 'delete', path: '/weir/leader' })
     await leads(two)
     expect((await late!()).readInt32BE(29)).not.toBe(0)
-    expect(two.catalog.meta().nextPoolNumber).toBe(before)
+    expect(two.catalog.read.meta().nextPoolNumber).toBe(before)
     await two.leader.stop()
     await one.leader.stop()
     await one.store.stop()
     await change
-    expect(two.catalog.meta().nextPoolNumber).toBe(before)
+    expect(two.catalog.read.meta().nextPoolNumber).toBe(before)
   })
 
   test(`a leader whose process stands still does nothing when it goes on, seed ${SEED}`, async () => {
@@ -126,13 +126,13 @@ describe.skipIf(noZookeeper !== undefined)(`the leader of a cluster ${noZookeepe
       const next = new Leader({ store, path: '/weir/leader', onLead: () => {} })
       await expect.poll(() => next.isLeader(), { interval: 5 }).toBe(true)
       const acted = said.length
-      const made = catalog.meta().nextPoolNumber
+      const made = catalog.read.meta().nextPoolNumber
       child.kill('SIGCONT')
       await expect.poll(() => said.at(-1)).toEqual({ leads: false })
       // Nothing but one step whose question was answered before.
       expect(said.slice(acted).filter(({ acts }) => acts !== undefined).length).toBeLessThanOrEqual(1)
       await store.fence()
-      expect(catalog.meta().nextPoolNumber).toBe(made)
+      expect(catalog.read.meta().nextPoolNumber).toBe(made)
       await next.stop()
       child.kill('SIGKILL')
       await once(child, 'exit')

@@ -167,7 +167,7 @@ async function open(options: OpenOptions): Promise<Opened> {
   })
   const { catalog } = folder
   try {
-    const identity = catalog.meta().folderId
+    const identity = catalog.read.meta().folderId
     server = await openServer({ ...options, catalog, identity, fileBytes: FILE_BYTES })
   } catch (error) {
     await folder.close()

@@ -35,7 +35,7 @@ const MEDIA: Readonly<Record<string, ImportFormat>> = {
 
 export function readImportRequest(head: RequestHead): ImportRequest | Refusal {
   const encoding = encodingOf(head)
-  if (encoding === undefined) return unknownEncoding(head, `one of ${ENCODINGS.join(', ')}`, 'gzip, zstd')
+  if (encoding === undefined) return unknownEncoding(head, `one of ${ENCODINGS.join(', ')}`)
   const given = parametersOf(head.query)
   if ('status' in given) return given
   const contentType = head.header('content-type')

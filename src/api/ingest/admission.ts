@@ -108,7 +108,7 @@ function admitTo(
   }
   if (kind === undefined) return notAllowed(sender)
   const encoding = encodingOf(head)
-  if (encoding === undefined) return unknownEncoding(head, 'gzip, zstd or identity', 'gzip, zstd')
+  if (encoding === undefined) return unknownEncoding(head, 'gzip, zstd or identity')
   const format = formatOf(head.header('content-type'), kind, sender)
   if (typeof format !== 'string') return format
   const allOrNothing = disablePartialSuccess(head.query)
@@ -202,12 +202,13 @@ function anyHeader(reply: Reply): Reply {
 const UNKNOWN_WEBHOOK = 'no webhook has this id: post to the webhookUrl of the data source'
 const CHALLENGE = { 'www-authenticate': 'Basic realm="weir"' }
 const RATE_MESSAGE = 'the pool is over its limit of events per second; retry later'
-/** 415 that says what came. @param accepts the encodings of the header Accept-Encoding */
-export function unknownEncoding(head: RequestHead, takes: string, accepts: string): Refusal {
+
+/** 415 that says what came. */
+export function unknownEncoding(head: RequestHead, takes: string): Refusal {
   const first = `"${shown(head.header('content-encoding'))}"`
   const found = head.headerCount('content-encoding') > 1 ? `several, the first is ${first}` : first
   const message = `Content-Encoding is ${takes}, and only one of them; found ${found}`
-  return refuse(415, 'unsupported_encoding', message, { 'accept-encoding': accepts })
+  return refuse(415, 'unsupported_encoding', message, { 'accept-encoding': 'gzip, zstd' })
 }
 
 export function tooLarge(): Refusal {

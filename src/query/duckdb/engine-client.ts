@@ -199,7 +199,7 @@ export class EngineClient implements SegmentEngine {
     const { gone } = query
     if (gone === undefined) return () => {}
     const cancel = () => {
-      if (!this.#main.cancel(query, CLIENT_GONE)) this.#penalty.cancel(query, CLIENT_GONE)
+      if (!this.#main.cancel(query)) this.#penalty.cancel(query)
     }
     // A document asks hundreds of questions, and Node takes more than ten listeners for a leak.
     setMaxListeners(0, gone)

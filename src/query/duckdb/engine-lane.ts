@@ -123,9 +123,9 @@ export class EngineLane {
   }
 
   /** Ends a query whose client has gone. Returns false where it is not in this lane. */
-  cancel(query: EngineQuery, why: () => Unavailable): boolean {
+  cancel(query: EngineQuery): boolean {
     const run = this.#runs.get(query)
-    if (run === undefined) return this.turns.giveUp(query, why())
+    if (run === undefined) return this.turns.giveUp(query, CLIENT_GONE())
     run.process.tell('cancel', query.task.id)
     this.#mustEnd(query, run, 'late')
     return true

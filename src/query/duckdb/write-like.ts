@@ -25,7 +25,7 @@ export class Binder {
  * comparison, a search for one text, or RE2, which is linear. A text to search for is short, since
  * a search takes the product of both lengths at worst.
  */
-export function planLike(column: string, pattern: string, binder: Binder, ignoresCase = false): string {
+export function planLike(column: string, pattern: string, binder: Binder, ignoresCase: boolean): string {
   const { form, text, pieces } = readLike(pattern, ignoresCase)
   const bind = (value: string) => binder.bind({ type: 'STRING', value })
   if (form === '=') return `${column} = ${bind(text)}`

@@ -95,7 +95,7 @@ export class ExpressionReader {
     if (depth > EXPRESSION_DEPTH_MAX)
       throw new Refused(`an expression nests at most ${EXPRESSION_DEPTH_MAX} deep`)
     const inner = (field: string) => this.read(nodeOf(node, field), depth + 1)
-    const all = (field: string) => nodesOf(node, field).map(child => this.read(child, depth + 1))
+    const children = () => nodesOf(node, 'children').map(child => this.read(child, depth + 1))
     switch (node['class']) {
       case 'COLUMN_REF':
         return readColumn(node, this.#readQuery !== undefined)
@@ -111,14 +111,14 @@ export class ExpressionReader {
         fields(node, ['children'])
         const kind = CONJUNCTIONS[textOf(node, 'type')]
         if (kind === undefined) throw unknownSyntax(node)
-        return { kind, operands: all('children') }
+        return { kind, operands: children() }
       }
       case 'BETWEEN':
         fields(node, ['input', 'lower', 'upper'])
         return { kind: 'between', operand: inner('input'), low: inner('lower'), high: inner('upper') }
       case 'OPERATOR':
         fields(node, ['children'])
-        return readOperator(node, all('children'))
+        return readOperator(node, children())
       case 'CASE':
         return this.#case(node, depth)
       case 'CAST': {

@@ -27,7 +27,7 @@ const REFUSED_WORDS: Readonly<Record<SqlForm, ReadonlySet<string>>> = {
 const PART_WORDS = new Set('select from with join table union except intersect'.split(' '))
 
 /** A sentence if the text is not worth parsing. */
-export function sqlTextProblem(text: string, form: SqlForm = 'expression'): string | undefined {
+export function sqlTextProblem(text: string, form: SqlForm): string | undefined {
   if (text.trim() === '') return 'the text is empty'
   if (text.length > SQL_TEXT_BYTES_MAX || Buffer.byteLength(text) > SQL_TEXT_BYTES_MAX)
     return `the text has more than ${SQL_TEXT_BYTES_MAX} bytes`
