@@ -1,11 +1,12 @@
 /** Reading of untyped JSON: the fields of a node, each checked as it is taken. */
+import { isObject } from '../../util/json.ts'
 import { Refused } from './values.ts'
 
 /** A part of DuckDB's tree. */
 export type Node = Readonly<Record<string, unknown>>
 
 export function isNode(value: unknown): value is Node {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return isObject(value)
 }
 
 /** Throws Refused if the node has any other field. */
