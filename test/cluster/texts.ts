@@ -315,9 +315,17 @@ const VALUES = [
 export const JSON_DOCUMENTS: readonly string[] = [
   ...VALUES.map(value => `{"k": ${value}, "z": 7.0}`),
   ...VALUES,
+  '{"$k": 1.0, "a\\"b": "quote", "c\\\\d": "backslash", "$": 3, "\\u0024u": {"": 4}}',
 ]
 
 export const JSON_PATHS: readonly string[] = [
+  '$k',
+  '$u',
+  '$."$k"',
+  '$.$u',
+  '$."a\\"b"',
+  '$."c\\\\d"',
+  '$."$u".""',
   '$.k',
   '$.z',
   '$',

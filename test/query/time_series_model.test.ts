@@ -237,6 +237,38 @@ test('a series is whole or refused: its groups and its values have limits', asyn
   })
 })
 
+test('an event far from all others, beyond an open end, is named with the way out', async () => {
+  const at = (iso: string) => ({ at: BigInt(Date.parse(iso)) * 1_000n })
+  const now = ['2024-05-01T10:00:00Z', '2024-05-03T10:00:00Z'].map(at)
+  const ask = async (far: readonly string[], timeRange: object, timeZone = 'UTC') => {
+    const { segments } = await model.store(pool, () => 0.999, [...now, ...far.map(at)])
+    const query = { metric: COUNT, granularity: 'DAY' as const, groupBy: [], timeZone, timeRange }
+    const got = await pool.answer(
+      timeSeries,
+      schemaOf([['at', 'TIMESTAMP']], { timestamp: 0 }),
+      query,
+      segments,
+    )
+    return 'labels' in got ? got.labels.length : got.badRequest
+  }
+  const tooMany =
+    'granularity: a time series has at most 12000 intervals. Choose a coarser granularity, or a shorter timeRange.'
+  const last = ' The last event is in the interval of 9999-12-31T00:00:00.000Z: a stop leaves it out.'
+  const first = ' The first event is in the interval of 0001-01-01T00:00:00.000Z: a start leaves it out.'
+  const [start, stop] = ['2024-05-01T00:00:00Z', '2024-05-04T00:00:00Z']
+  const [never, zero] = ['9999-12-31T23:59:59Z', '0001-01-01T00:00:00Z']
+  expect(await ask([never], { start })).toBe(`${tooMany}${last}`)
+  expect(await ask([never], { start, stop })).toBe(3)
+  expect(await ask([zero], { stop })).toBe(`${tooMany}${first}`)
+  expect(await ask([zero], { start })).toBe(3)
+  const firstOfMay = ' The first event is in the interval of 2024-05-01T00:00:00.000Z: a start leaves it out.'
+  expect(await ask([never], {})).toBe(`${tooMany}${firstOfMay}${last}`)
+  // Here the zone's clocks are not known so far ahead, whatever the granularity.
+  expect(await ask(['2110-06-01T12:00:00Z'], { start: '2100-01-01T00:00:00Z' }, 'Europe/Berlin')).toMatch(
+    /until 2100.*Give a stop\. The last event is in the interval of 2110-05-31T\d\d:00:00.000Z: a stop leaves it out\.$/,
+  )
+})
+
 test('a hidden column groups and orders nothing', async () => {
   const { segments } = await model.store(pool, randomFrom(1), [model.randomRow(randomFrom(1), 0n, 1_000n)])
   const policy = { columns: ['at', 'n'], rows: [], filterSql: null, values: {} }

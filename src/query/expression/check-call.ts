@@ -247,14 +247,14 @@ function numeric(name: string, typed: Typed): Typed {
   throw new Refused(`${name}: its operands are numbers, and this is ${typed.kind}`)
 }
 
-/** The JSON pointer (RFC 6901) of a key, or of a path such as `$.a."b c"[0]`; else undefined. */
+/** The JSON pointer (RFC 6901) of a key, as also `$a` is one, or of a path such as `$.a."b"[0]`. */
 function pointerOf(text: string): string | undefined {
-  if (!text.startsWith('$')) return step(text)
+  if (!/^\$(?:$|[.[])/.test(text)) return step(text)
   let pointer = ''
   for (let at = 1; at < text.length; ) {
     const rest = text.slice(at)
     const [whole, name, quoted, index] = STEP.exec(rest) ?? []
-    const key = name ?? quoted ?? index
+    const key = name ?? quoted?.replaceAll(/\\(["\\])/g, '$1') ?? index
     if (whole === undefined || key === undefined) return undefined
     pointer += step(key)
     at += whole.length
@@ -262,8 +262,8 @@ function pointerOf(text: string): string | undefined {
   return pointer
 }
 
-/** `.name`, `."any name"` or `[0]`. No wildcard: it has many values. */
-const STEP = /^(?:\.([\w-]{1,1024})|\."([^"\\]{0,1024})"|\[(\d{1,9})\])/
+/** `.name`, `."any \"name\""` or `[0]`. No wildcard: it has many values. */
+const STEP = /^(?:\.([\w$-]{1,1024})|\."((?:[^"\\]|\\["\\]){0,1024})"|\[(\d{1,9})\])/
 
 function step(key: string): string {
   return `/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`

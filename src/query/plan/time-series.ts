@@ -142,7 +142,7 @@ function knownIntervals(
 ): readonly Interval[] | undefined {
   if (fromUs === null || toUs === null) return undefined
   if (fromUs >= toUs) return []
-  return listed(intervals, intervals.keyOf(msOf(fromUs)), intervals.keyOf(msOf(toUs - 1n)), clock)
+  return listed(intervals, intervals.keyOf(msOf(fromUs)), intervals.keyOf(msOf(toUs - 1n)), clock, '')
 }
 
 /** An open end is in the interval of the first or the last row. Without rows there is none. */
@@ -161,20 +161,32 @@ function foundIntervals(
   }
   if (fromUs !== null) first = intervals.keyOf(msOf(fromUs))
   if (toUs !== null) last = intervals.keyOf(msOf(toUs - 1n))
-  return listed(intervals, first, last, clock)
+  const begin = (key: number) => isoOf(must(intervals.between(key, key)?.[0], 'the interval of a row').fromMs)
+  const ofFirst = ` The first event is in the interval of ${begin(first)}: a start leaves it out.`
+  const ofLast = ` The last event is in the interval of ${begin(last)}: a stop leaves it out.`
+  const ends = `${fromUs === null ? ofFirst : ''}${toUs === null ? ofLast : ''}`
+  return listed(intervals, first, last, clock, ends)
 }
 
+/** @param ends about the events at open ends: one far from all others makes a series too long */
 function listed(
   intervals: Intervals,
   firstKey: number,
   lastKey: number,
   clock: ZoneClock,
+  ends: string,
 ): readonly Interval[] {
   const found = intervals.between(firstKey, lastKey)
-  if (found === undefined) throw new Refused(TOO_MANY_INTERVALS)
+  if (found === undefined) throw new Refused(`${TOO_MANY_INTERVALS}${ends}`)
   if ((found.at(-1)?.fromMs ?? 0) < clock.endMs) return found
-  const end = new Date(clock.endMs).toISOString()
-  throw new Refused(`timeRange: the changes of clocks in this timeZone are known until ${end}. Give a stop.`)
+  const end = isoOf(clock.endMs)
+  throw new Refused(
+    `timeRange: the changes of clocks in this timeZone are known until ${end}. Give a stop.${ends}`,
+  )
+}
+
+function isoOf(ms: number): string {
+  return new Date(ms).toISOString()
 }
 
 /** @param empty the value of an interval without rows */
@@ -185,7 +197,7 @@ function answerOf(
   empty: string | null,
 ): TimeSeriesAnswer {
   const dimensions = groupBy.length
-  const labels = intervals.map(({ fromMs }) => new Date(fromMs).toISOString())
+  const labels = intervals.map(({ fromMs }) => isoOf(fromMs))
   const places = new Map(intervals.map(({ key }, index) => [key, index]))
   const blank = (): (string | null)[] => Array.from({ length: labels.length }, () => empty)
   const values = blank()

@@ -81,6 +81,15 @@ const FILTERS: readonly (readonly [string, number])[] = [
   // Another row has 1e999, which is no finite number.
   ["CAST(payload->>'n' AS DOUBLE) > 4", 1],
   ["_service_payload->>'n' = 2", 1],
+  // A key that begins with $ is no path.
+  ["_service_payload->>'$ip' = '::1'", 1],
+  ["_service_payload->>'$.$ip' = '::1' AND JSONExtractString(_service_payload, '$ip') = '::1'", 1],
+  ["_service_payload->>'$.\"$ip\"' = '::1' AND (_service_payload->'$ip') = '\"::1\"'", 1],
+  ["_service_payload->>'$' = '[]'", 1],
+  [`_service_payload->>'$."a\\"b"' = 'quote'`, 1],
+  [`_service_payload->>'$."c\\\\d"' = 'backslash'`, 1],
+  [`_service_payload->>'a"b' = 'quote'`, 1],
+  [`_service_payload->>'c\\d' = 'backslash'`, 1],
   ['payload = \'"a text"\'', 1],
   ['"say ""hi""; --" = \'quoted\'', 1],
   ['größe = 7', 1],
@@ -300,6 +309,10 @@ describe('is refused with a sentence:', () => {
     ["(name = '😀' AND )", 'filterSql: syntax error at or near ")"'],
     ['`i8` = 1', 'filterSql: backticks quote names in the dialect CLICKHOUSE alone, and in pairs: write "…"'],
     ['i8 ! = 1', 'filterSql: there is no function "!"'],
+    [
+      `payload->>'$."a\\nb"' = 'a'`,
+      "filterSql: ->>: a key such as 'a' or a path such as '$.a.b[0]' is needed, written as a text",
+    ],
     ["day = '2026-02-29'", 'filterSql: "2026-02-29" is not a DATE value'],
     ["name = 'O'Brien'", 'filterSql: syntax error at or near "Brien"'],
     ['(SELECT 1) = 1', 'filterSql: SELECT: an expression has no query inside'],

@@ -79,7 +79,7 @@ const ROWS: readonly Row[] = [
     day: 2_932_896,
     ts: 253_402_300_799_999_999n,
     payload: '"a text"',
-    _service_payload: '{"n":2}',
+    _service_payload: '{"n":2,"$ip":"::1","a\\"b":"quote","c\\\\d":"backslash"}',
   },
   { tenant: 'b', name: "O'Brien % _ 👨‍👩‍👧 ß", i8: 0, i32: 0, i64: 0n, f64: 0, payload: '{"n":1e999}' },
   { tenant: "it's ' OR 1=1 --", name: 'x'.repeat(1_000) },
