@@ -258,7 +258,7 @@ export class Control {
         return
       }
       if ('begin' in answer) {
-        await this.#streams.send(responder, answer)
+        await this.#streams.send(responder, answer, cors)
         return
       }
       reply = answer

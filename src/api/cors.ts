@@ -16,10 +16,11 @@ export function preflightOf(methods: string): Reply {
   return { status: 204, headers, body: '' }
 }
 
-/** Pages may read the counts of events, when to try again, the file's tag and the request's id. */
+/** Pages may read counts of events and rows, when to try again, a file's tag, a request's id. */
 export const CORS_HEADERS = {
   'access-control-allow-origin': '*',
-  'access-control-expose-headers': 'x-events-accepted, x-events-rejected, retry-after, etag, x-request-id',
+  'access-control-expose-headers':
+    'x-events-accepted, x-events-rejected, x-rows, retry-after, etag, x-request-id',
 }
 
 export function withCors(reply: Reply): Reply {

@@ -12,14 +12,13 @@
  *
  * A stream takes a query's slot only while the store makes rows, never while its client reads.
  */
-import { createReadStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import type { Identity } from '../catalog/access/token.ts'
 import type { Pool } from '../catalog/documents/model.ts'
 import type { ExportClient } from '../query/arrow/export-client.ts'
-import { arrowStream, copyFailed, type ExportText } from '../query/arrow/export-stream.ts'
+import { arrowStream, type ExportText } from '../query/arrow/export-stream.ts'
 import { parseTexts } from '../query/ask.ts'
-import { nextExportFile } from '../query/copy-rows.ts'
+import { nextExportFile, piecesOf } from '../query/copy-rows.ts'
 import type { BadQuery } from '../query/expression/values.ts'
 import { csvLine } from '../query/plan/answer-table.ts'
 import type { RowPolicy } from '../query/plan/policy.ts'
@@ -27,9 +26,8 @@ import type { QueryEngine } from '../query/plan/query-task.ts'
 import type { RowExports, SelectedRows } from '../query/row-exports.ts'
 import { type Selection, writeSelection } from '../query/selection.ts'
 import { wallMs } from '../util/clock.ts'
-import { isDiskError } from '../util/disk.ts'
 import type { Refusal } from '../util/errors.ts'
-import { EXPORT_PIECE_BYTES, ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
+import { ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
 import type { ControlRequest, ControlRoute, Reply, StreamAnswer } from './api-types.ts'
 import { accessTo, QUERY_SCOPE, type ReaderDeps, readerOf, selectionOf, verifyView } from './pool-reader.ts'
 import { problemReply, refuse } from './problem.ts'
@@ -192,12 +190,10 @@ async function* parquet(
   const file = nextExportFile(temporaryFolder)
   try {
     await exports.parquet(file, rows)
-    for await (const piece of createReadStream(file, { highWaterMark: EXPORT_PIECE_BYTES })) {
+    for await (const piece of piecesOf(file)) {
       verify()
-      yield piece as Uint8Array
+      yield piece
     }
-  } catch (error) {
-    throw isDiskError(error) ? copyFailed(file, 'read', error) : error
   } finally {
     await rm(file, { force: true })
   }

@@ -1,19 +1,28 @@
 /**
  * GET and POST /v1/query: any question of the GraphQL API as a table in JSON, CSV or Arrow, for
- * notebooks, spreadsheets and panels. The question runs through the GraphQL API itself, so that
- * authorization, scopes, policies, limits and messages are the same.
+ * notebooks, spreadsheets and panels; statements in Parquet too, and as streams. The question runs
+ * through the GraphQL API itself, so that authorization, scopes, policies, limits and messages are
+ * the same.
  *
  *   POST /v1/query?format=csv   {"timeSeries": {"metric": …, "granularity": "DAY"}}
  *   GET  /v1/query?sql=SELECT…  a statement; or a question's name with its input as JSON
  */
+import type { ExportClient } from '../query/arrow/export-client.ts'
 import type { Answered } from '../query/ask.ts'
 import { csvOf, type Table, tableOf } from '../query/plan/answer-table.ts'
-import { GRAPHQL_BODY_BYTES_MAX, GRAPHQL_NESTING_MAX } from '../util/limits.ts'
-import type { ControlRequest, ControlRoute, Reply } from './api-types.ts'
+import type { CopyStatement } from '../query/statement-copies.ts'
+import {
+  GRAPHQL_BODY_BYTES_MAX,
+  GRAPHQL_NESTING_MAX,
+  STATEMENT_ROWS_MAX,
+  STREAM_ROWS_MAX,
+} from '../util/limits.ts'
+import type { ControlRequest, ControlRoute, Reply, StreamAnswer } from './api-types.ts'
 import type { Graphql } from './graphql/endpoint.ts'
 import { isDeeperThan, readJsonObject } from './json-object.ts'
 import { readParameters } from './parameters.ts'
 import { problemReply, refuse } from './problem.ts'
+import { statementStream } from './statement-stream.ts'
 
 /** The input types of the questions in the GraphQL schema. */
 export const QUERY_INPUTS = {
@@ -33,13 +42,15 @@ const FORMATS = {
   json: 'application/json',
   csv: 'text/csv; charset=utf-8; header=present',
   arrow: 'application/vnd.apache.arrow.stream',
+  parquet: 'application/vnd.apache.parquet',
 } as const
 type Format = keyof typeof FORMATS
 
 interface QueryRouteDeps {
   readonly graphql: Graphql
-  /** The table as an Arrow IPC stream. Rejects with Unavailable. */
-  arrow(table: Table): Promise<Uint8Array>
+  readonly exportThread: Pick<ExportClient, 'part' | 'table'>
+  /** Undefined where statements do not stream. */
+  readonly copyStatement: CopyStatement | undefined
 }
 
 /** Its path looks like that of a webhook. */
@@ -55,54 +66,85 @@ export function queryRoute(deps: QueryRouteDeps): ControlRoute {
   }
 }
 
-async function answer(request: ControlRequest, { graphql, arrow }: QueryRouteDeps): Promise<Reply> {
-  const asked = readRequest(request)
+async function answer(
+  request: ControlRequest,
+  { graphql, exportThread, copyStatement }: QueryRouteDeps,
+): Promise<Reply | StreamAnswer> {
+  const asked = readRequest(request, copyStatement !== undefined)
   if (typeof asked === 'string') {
     // GraphQL answers 400 to an empty body of a known caller. Others do not hear what is wrong.
     const reply = await graphql({ ...request, body: new Uint8Array() })
     return reply.status === 400 ? problemReply(refuse(400, 'bad_parameter', asked)) : refused(reply)
   }
-  const { name, input, format } = asked
+  const { name, input, format, maxRows } = asked
   const query = `query ($input: ${QUERY_INPUTS[name]}!) { ${name}(input: $input) { __typename } }`
   let answered: Answered | undefined
+  let stream: StreamAnswer | undefined
   const reply = await graphql(
     { ...request, body: Buffer.from(JSON.stringify({ query, variables: { input } })) },
     each => {
       answered = each
     },
+    copyStatement && format !== 'json'
+      ? planned => {
+          const form = { format, contentType: FORMATS[format], maxRows }
+          stream = statementStream(planned, form, { copyStatement, exportThread })
+        }
+      : undefined,
   )
+  if (stream !== undefined) return stream
   if (answered === undefined) return refused(reply)
+  if (format === 'parquet') return problemReply(refuse(400, 'bad_parameter', ONLY_STREAMS))
   const table = tableOf(answered.answer, answered.outputs)
   if ('badRequest' in table) return problemReply(refuse(400, 'bad_request', table.badRequest))
   return {
     status: 200,
     headers: { 'Content-Type': FORMATS[format], 'Cache-Control': 'no-store' },
-    body: await written(table, format, arrow),
+    body: await written(table, format, exportThread),
   }
 }
 
 async function written(
   table: Table,
   format: Format,
-  arrow: QueryRouteDeps['arrow'],
+  exportThread: QueryRouteDeps['exportThread'],
 ): Promise<string | Uint8Array> {
   if (format === 'csv') return csvOf(table)
-  return format === 'json' ? JSON.stringify(table) : await arrow(table)
+  return format === 'json' ? JSON.stringify(table) : await exportThread.table(table)
 }
 
-function readRequest({ query, body }: ControlRequest) {
-  const texts = readParameters(query, ['format', 'sql', ...NAMES])
+/** @param streams statements stream, as all else does not */
+function readRequest({ query, body }: ControlRequest, streams: boolean) {
+  const texts = readParameters(query, ['format', 'maxRows', 'sql', ...NAMES])
   if (typeof texts === 'string') return texts
   const format = texts.get('format') ?? 'json'
-  if (!Object.hasOwn(FORMATS, format)) return `format: it is one of ${Object.keys(FORMATS).join(', ')}`
+  if (!isFormat(format)) return `format: it is one of ${Object.keys(FORMATS).join(', ')}`
+  const asked = readQuestion(texts, body)
+  if (typeof asked === 'string') return asked
+  const maxRows = texts.get('maxRows')
+  const isStreamed = streams && asked.name === 'sqlV1' && format !== 'json'
+  if (!isStreamed && (format === 'parquet' || maxRows !== undefined))
+    return streams ? ONLY_STREAMS : ONLY_STREAMS_OF_A_FOLDER
+  if (maxRows !== undefined && !(/^[1-9]\d{0,8}$/.test(maxRows) && Number(maxRows) <= STREAM_ROWS_MAX))
+    return `maxRows: it is a number from 1 to ${STREAM_ROWS_MAX}`
+  return { ...asked, format, maxRows: maxRows === undefined ? undefined : Number(maxRows) }
+}
+
+const ONLY_STREAMS = `format=parquet and maxRows are for statements (sql), maxRows for formats csv, arrow and parquet. JSON has at most ${STATEMENT_ROWS_MAX} rows: end a statement with LIMIT`
+const ONLY_STREAMS_OF_A_FOLDER = `a node of a cluster has no format=parquet and no maxRows: an answer has at most ${STATEMENT_ROWS_MAX} rows, so end the statement with LIMIT`
+
+function isFormat(text: string): text is Format {
+  return Object.hasOwn(FORMATS, text)
+}
+
+function readQuestion(texts: ReadonlyMap<string, string>, body: Uint8Array) {
   const given = readGiven(texts, body)
   if (typeof given === 'string') return given
   const [name, ...others] = Object.keys(given)
-  if (name === 'sql' && others.length === 0)
-    return { name: 'sqlV1' as const, input: { query: given['sql'] }, format: format as Format }
+  if (name === 'sql' && others.length === 0) return { name: 'sqlV1' as const, input: { query: given['sql'] } }
   const known = NAMES.find(each => each === name)
   if (known === undefined || others.length > 0) return `give exactly one question: sql, ${NAMES.join(', ')}`
-  return { name: known, input: given[known], format: format as Format }
+  return { name: known, input: given[known] }
 }
 
 /** The questions of the parameters and of the body by their names, or what is wrong with them. */
@@ -112,7 +154,7 @@ function readGiven(
 ): Readonly<Record<string, unknown>> | string {
   const given = new Map<string, unknown>()
   for (const [name, text] of texts) {
-    if (name === 'format') continue
+    if (name === 'format' || name === 'maxRows') continue
     const value = name === 'sql' ? text : readJsonObject(`The parameter ${name}`, Buffer.from(text))
     if (name !== 'sql' && typeof value === 'string') return value
     given.set(name, value)

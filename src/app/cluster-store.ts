@@ -126,6 +126,7 @@ function rowsThrough({ cluster, opened, engine, metrics, sizes }: Node) {
       inserts.onRoom = room
     },
     reading: { pin, engine, onQuery: metrics.query },
+    copyStatement: undefined,
     exports: exportThread => clusterExports({ engine, exportThread }),
     openTail: clusterTails({ engine, boundary: () => versions.boundary() }),
     sizeOf: pool => sizes.of(pool.id),

@@ -20,6 +20,7 @@ import { sweepCopies } from '../query/copy-rows.ts'
 import { EngineClient } from '../query/duckdb/engine-client.ts'
 import { segmentPins } from '../query/pin-segments.ts'
 import { segmentExports } from '../query/row-exports.ts'
+import { statementCopies } from '../query/statement-copies.ts'
 import { segmentTails } from '../query/tail.ts'
 import { Backups } from '../tools/backup/backup-client.ts'
 import {
@@ -106,15 +107,17 @@ function rowsOut(
   { paths }: ServerStart,
   { pools, metrics }: Stages,
   engine: EngineClient,
-): Pick<Store, 'reading' | 'exports' | 'openTail' | 'sizeOf'> {
+): Pick<Store, 'reading' | 'exports' | 'copyStatement' | 'openTail' | 'sizeOf'> {
   const pins = {
     makeVisible: (pool: number) => pools.makeVisible(pool),
     snapshot: (pool: number) => pools.manifest.snapshot(pool),
   }
+  const reading = { pin: segmentPins(pins), engine, onQuery: metrics.query }
+  const { temporary: temporaryFolder } = paths
   return {
-    reading: { pin: segmentPins(pins), engine, onQuery: metrics.query },
-    exports: exportThread =>
-      segmentExports({ ...pins, engine, exportThread, temporaryFolder: paths.temporary }),
+    reading,
+    exports: exportThread => segmentExports({ ...pins, engine, exportThread, temporaryFolder }),
+    copyStatement: statementCopies({ ...reading, temporaryFolder }),
     openTail: segmentTails({
       ...pins,
       engine,

@@ -202,7 +202,7 @@ async function listen(
   const { backups, adminFile } = store
   const routes = apiRoutes({
     admin: { catalog, verify, backups, adminFile, config, webhookUrl },
-    query: { graphql, arrow: table => exportThread.table(table) },
+    query: { graphql, exportThread, copyStatement: store.copyStatement },
     exported,
     tail: { catalog, verify, openTail: store.openTail },
     schema,

@@ -15,6 +15,7 @@ import type { startParseWorkers } from '../parse/parse-workers.ts'
 import type { ExportClient } from '../query/arrow/export-client.ts'
 import type { QuestionDeps } from '../query/ask.ts'
 import type { RowExports } from '../query/row-exports.ts'
+import type { CopyStatement } from '../query/statement-copies.ts'
 import type { OpenTail } from '../query/tail.ts'
 import type { Backups } from '../tools/backup/backup-client.ts'
 import type { ReceivedClocks } from '../util/clock.ts'
@@ -47,6 +48,8 @@ export interface Store {
   readonly temporaryFolder: string
   /** How rows leave as streams and files, with the thread that makes lines. */
   exports(exportThread: ExportClient): RowExports
+  /** How answers of statements stream. Undefined where they do not. */
+  readonly copyStatement: CopyStatement | undefined
   readonly openTail: OpenTail
   /** Backups of a running server; a refusal where they are taken otherwise. */
   readonly backups: Pick<Backups, 'begin'> | Refusal

@@ -170,7 +170,7 @@ function countedRows(rows: number): QueryDone {
 /** The engine's codes for a question that no later try makes smaller. */
 const TOO_LARGE: readonly string[] = ['too_many_rows', 'answer_too_large', 'too_much_work']
 
-function badAnswerOf(error: unknown): BadAnswer | undefined {
+export function badAnswerOf(error: unknown): BadAnswer | undefined {
   if (!(error instanceof Unavailable) || !TOO_LARGE.includes(error.code)) return undefined
   return { badRequest: error.message, code: error.code }
 }

@@ -2,14 +2,16 @@
  * Copies of live rows to files: temporary ones, which an Arrow stream reads back, and Parquet files
  * that an export hands out as a whole.
  */
+import { createReadStream } from 'node:fs'
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
+import { isDiskError } from '../util/disk.ts'
 import { assert } from '../util/errors.ts'
-import { MiB, ROW_GROUP_ROWS } from '../util/limits.ts'
+import { EXPORT_PIECE_BYTES, MiB, ROW_GROUP_ROWS } from '../util/limits.ts'
 import { exportFile, isLeftCopy, spillFolder } from '../util/paths.ts'
-import type { CopiedFile, SegmentGroup } from './arrow/export-stream.ts'
+import { type CopiedFile, copyFailed, type SegmentGroup } from './arrow/export-stream.ts'
 import { countLiveRows } from './duckdb/live-rows.ts'
 import type { Asker } from './plan/query-task.ts'
 import { type CopyTarget, type ParquetTarget, rowsOfPool, type SegmentEngine } from './plan/segment-task.ts'
@@ -75,6 +77,15 @@ export async function copyTo(
   const seesAll = planned.selectsAll && planned.visible?.where === undefined
   assert(seesAll ? rows === live : rows <= live, `${live} live rows, and ${rows} were copied`)
   return rows
+}
+
+/** The bytes of a copied file. */
+export async function* piecesOf(file: string): AsyncGenerator<Uint8Array, void, void> {
+  try {
+    yield* createReadStream(file, { highWaterMark: EXPORT_PIECE_BYTES })
+  } catch (error) {
+    throw isDiskError(error) ? copyFailed(file, 'read', error) : error
+  }
 }
 
 /**

@@ -165,6 +165,13 @@ export const STATEMENT_SELECTS_MAX = 32
 export const STATEMENT_TABLES_MAX = 16
 /** Rows of a statement's answer; more is BAD_REQUEST. */
 export const STATEMENT_ROWS_MAX = 10_000
+/**
+ * Rows of a statement's answer that streams, if the client does not say how many; more is
+ * BAD_REQUEST. A notebook holds so many, and a statement that lacks a condition ends soon.
+ */
+export const STREAM_ROWS_DEFAULT = 1_000_000
+/** Rows that a client may ask for. DuckDB copies some 10M narrow rows in the time of a query. */
+export const STREAM_ROWS_MAX = 10_000_000
 /** SQL texts that wait for the parser, in shares of applications; beyond a share UNAVAILABLE. */
 export const EXPRESSIONS_PARSING_MAX = 1_024
 /** Characters of all SQL texts whose trees are cached. A tree takes some 30 bytes for each. */
@@ -391,6 +398,10 @@ export const CHUNK_TEXT_BYTES_MAX = 64 * MiB
 
 /** Time for a copy of a job or of a command: that of one group or segment. */
 export const EXPORT_COPY_MS_MAX = 120_000
+/** Rows of an Arrow record batch. */
+export const EXPORT_BATCH_ROWS = 16_384
+/** Approximate bytes of an Arrow record batch, which has at least one row of up to a body. */
+export const EXPORT_BATCH_BYTES = 8 * MiB
 /** Bytes of a file that go to standard output, or to a socket, at once. */
 export const EXPORT_PIECE_BYTES = 1 * MiB
 

@@ -50,6 +50,7 @@ test('pages of any origin may read the tag of a file, the id of a request, and w
   expect(String(headers['access-control-expose-headers']).split(', ')).toEqual([
     'x-events-accepted',
     'x-events-rejected',
+    'x-rows',
     'retry-after',
     'etag',
     'x-request-id',

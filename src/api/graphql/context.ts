@@ -23,6 +23,7 @@ import {
   checkMetricExpression,
   checkRowChanges,
 } from '../../query/check-texts.ts'
+import type { PlannedStatement } from '../../query/statement-copies.ts'
 import { GRAPHQL_VALUES_MAX, KiB } from '../../util/limits.ts'
 import type { Shares } from '../../util/shares.ts'
 import type { TraceSpan } from '../../util/tracing.ts'
@@ -104,6 +105,8 @@ export interface Context {
   readonly span: TraceSpan | undefined
   /** Gets the whole answer of each question. */
   readonly onAnswered: ((answered: Answered) => void) | undefined
+  /** Gets a statement that may run, and copies its rows: the answer has none. */
+  readonly onStatement: ((planned: PlannedStatement) => void) | undefined
 }
 
 /**

@@ -47,11 +47,15 @@ const TOO_LARGE = `The answer has more than ${ANSWER_CHARACTERS_MAX} characters:
 /** graphql prints each with the whole variable: 50 made 30 MB of a body of 600 kB. */
 const COERCION_ERRORS_MAX = 5
 
-/** @param onAnswered gets the whole answer of each question, whatever the document selects of it */
+/**
+ * @param onAnswered gets the whole answer of each question, whatever the document selects of it
+ * @param onStatement gets each statement, which does not run then
+ */
 export type Graphql = (
   request: Pick<ControlRequest, 'address' | 'authorization' | 'body'> &
     Partial<Pick<ControlRequest, 'gone' | 'ids' | 'span'>>,
   onAnswered?: Context['onAnswered'],
+  onStatement?: Context['onStatement'],
 ) => Promise<GraphqlReply>
 
 type RequestContext = Omit<Context, 'budget'>
@@ -60,7 +64,7 @@ export function createGraphql(deps: GraphqlDeps, schema: GraphQLSchema = makeSch
   const readDocument = documentReader(schema)
   const share = new MainThreadShare()
   const room = new Shares(GRAPHQL_BYTES_MAX)
-  return async ({ address, authorization, body, gone, ids = NO_IDS, span }, onAnswered) => {
+  return async ({ address, authorization, body, gone, ids = NO_IDS, span }, onAnswered, onStatement) => {
     const caller = await deps.verify(authorization, address)
     if ('status' in caller) {
       const code = caller.status === 401 ? 'UNAUTHENTICATED' : 'UNAVAILABLE'
@@ -74,7 +78,7 @@ export function createGraphql(deps: GraphqlDeps, schema: GraphQLSchema = makeSch
       const asked = slices.whole(() => readBody(body))
       if (typeof asked === 'string') return reply(400, errorBody(asked, 'BAD_REQUEST'))
       if (!held.tryAdd(documentBytes(asked.query))) return busy()
-      return await answer(asked, { deps, caller, slices, held, gone, onAnswered, span }, ids)
+      return await answer(asked, { deps, caller, slices, held, gone, onAnswered, onStatement, span }, ids)
     } finally {
       held.release()
     }

@@ -21,6 +21,8 @@ interface SqlInput {
 export const sqlQueries = {
   sqlV1: async (_, { input }, context) => {
     const { question, pools } = await readSql(input, context)
+    if (context.onStatement !== undefined)
+      return await handOver(question, pools, context.onStatement, context)
     const { query: stage, reading } = context.deps
     const answered = await context.held.during(stage.ask(sql, pools, question, readerOf(context), reading))
     if ('badRequest' in answered) throw badRequest(answered.badRequest)
@@ -31,14 +33,41 @@ export const sqlQueries = {
   },
   describeSqlV1: async (_, { input }, context) => {
     const { question, pools } = await readSql(input, context)
-    const { query: stage, reading } = context.deps
-    const planned = await context.held.during(
-      stage.planQuestion(sql, pools, question, readerOf(context), reading.engine),
-    )
-    if ('badRequest' in planned) throw badRequest(planned.badRequest)
+    const planned = await planSql(question, pools, context)
     return { columns: planned.plan.answer([]).columns }
   },
 } satisfies Partial<Resolvers['Query']>
+
+async function planSql(question: SqlQuestion, pools: PoolsOfQuestion, context: Context) {
+  const { query: stage, reading } = context.deps
+  const planned = await context.held.during(
+    stage.planQuestion(sql, pools, question, readerOf(context), reading.engine),
+  )
+  if ('badRequest' in planned) throw badRequest(planned.badRequest)
+  return planned
+}
+
+/** Gives the statement to whoever copies its rows. */
+async function handOver(
+  question: SqlQuestion,
+  pools: PoolsOfQuestion,
+  take: NonNullable<Context['onStatement']>,
+  context: Context,
+) {
+  const planned = await planSql(question, pools, context)
+  take({ ...planned, pools, reader: readerOf(context) })
+  return { columns: [], rows: [], info: queryInfo(sql, NOT_RUN, context) }
+}
+
+const NOT_RUN = {
+  answer: null,
+  outputs: [],
+  sql: '',
+  rows: [],
+  recordsProcessed: 0,
+  bytesProcessed: 0,
+  durationMs: 0,
+}
 
 async function readSql(input: SqlInput, context: Context) {
   const { deps, caller } = context

@@ -20,7 +20,8 @@ import { monotonicMs } from '../../util/clock.ts'
 import { must } from '../../util/errors.ts'
 import { KiB, MiB, STREAM_IDLE_MS } from '../../util/limits.ts'
 import { fail, warn } from '../../util/say.ts'
-import type { ApiTimes, StreamAnswer, StreamReply } from '../api-types.ts'
+import type { ApiTimes, Reply, StreamAnswer, StreamReply } from '../api-types.ts'
+import { withCors } from '../cors.ts'
 import { problemReply, refusalOfError } from '../problem.ts'
 import type { Responder } from './responder.ts'
 import { StreamSlots } from './stream-slots.ts'
@@ -57,18 +58,22 @@ export class Streams {
     return this.#slots.length
   }
 
-  /** Resolves when the answer has ended in any way and its source is closed. */
-  async send(responder: Responder, answer: StreamAnswer): Promise<void> {
+  /**
+   * Resolves when the answer has ended in any way and its source is closed.
+   * @param cors pages of any origin may read it
+   */
+  async send(responder: Responder, answer: StreamAnswer, cors: boolean): Promise<void> {
+    const readable = (reply: Reply) => (cors ? withCors(reply) : reply)
     const slot = await this.#slots.take(responder, answer)
     if (typeof slot !== 'function') {
-      responder.send(slot)
+      responder.send(readable(slot))
       return
     }
     try {
       if (!responder.open) return
       const reply = await answer.begin()
-      if ('chunks' in reply) await this.#stream(responder, reply, answer)
-      else responder.send(reply)
+      if ('chunks' in reply) await this.#stream(responder, reply, answer, readable)
+      else responder.send(readable(reply))
     } finally {
       slot()
     }
@@ -103,12 +108,17 @@ export class Streams {
     return idlest !== undefined
   }
 
-  async #stream(responder: Responder, reply: StreamReply, answer: StreamAnswer): Promise<void> {
+  async #stream(
+    responder: Responder,
+    reply: StreamReply,
+    answer: StreamAnswer,
+    readable: (reply: Reply) => Reply,
+  ): Promise<void> {
     const ahead = new StreamAhead(responder)
     this.#running.set(ahead, answer)
     const source = reply.chunks[Symbol.asyncIterator]()
     try {
-      if (responder.open) await this.#pump(ahead, reply, source)
+      if (responder.open) await this.#pump(ahead, reply, source, readable)
     } finally {
       this.#running.delete(ahead)
       await source.return?.().catch((error: Error) => {
@@ -117,16 +127,22 @@ export class Streams {
     }
   }
 
-  async #pump(ahead: StreamAhead, { status, headers }: StreamReply, source: Chunks): Promise<void> {
+  async #pump(
+    ahead: StreamAhead,
+    { status, headers }: StreamReply,
+    source: Chunks,
+    readable: (reply: Reply) => Reply,
+  ): Promise<void> {
     const { responder } = ahead
     let next: IteratorResult<Uint8Array>
     try {
       next = await source.next()
     } catch (error) {
-      responder.send(problemReply(refusalOfError(error, responder.route, responder.ids)))
+      responder.send(readable(problemReply(refusalOfError(error, responder.route, responder.ids))))
       return
     }
-    if (!responder.open || responder.beginChunks(status, headers)) return
+    const head = readable({ status, ...(headers && { headers }), body: '' })
+    if (!responder.open || responder.beginChunks(status, head.headers)) return
     try {
       for (; next.done !== true; next = await source.next()) if (!(await ahead.take(next.value))) return
       if (await ahead.flushed()) responder.endChunks(status)

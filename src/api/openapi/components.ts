@@ -191,6 +191,7 @@ const HEADERS = {
   'Retry-After': 'Seconds after which another try may succeed.',
   'X-Events-Accepted': 'Events, or rows, that were stored.',
   'X-Events-Rejected': 'Events, or rows, that were refused.',
+  'X-Rows': 'Rows of a stream.',
   'Preference-Applied': '`return=minimal` where it was asked for and nothing was refused.',
   'Access-Control-Allow-Methods': 'The methods that pages may use.',
   'Set-Cookie': 'The cookie of the session.',

@@ -1,7 +1,12 @@
 /** The paths of the OpenAPI document by which the rows of pools are asked for and moved. */
 import { IMPORT_FORMATS } from '../../parse/import/import-types.ts'
 import { NAMED_BY } from '../../parse/import/naming.ts'
-import { IMPORT_ERRORS_DEFAULT, IMPORT_ERRORS_MAX } from '../../util/limits.ts'
+import {
+  IMPORT_ERRORS_DEFAULT,
+  IMPORT_ERRORS_MAX,
+  STREAM_ROWS_DEFAULT,
+  STREAM_ROWS_MAX,
+} from '../../util/limits.ts'
 import { QUERY_INPUTS } from '../query-route.ts'
 import { problem, REFUSALS } from './components.ts'
 import { answer, json, needs, operation, preflight, type Refused } from './operation.ts'
@@ -83,7 +88,16 @@ const QUESTIONS = Object.fromEntries(
 const QUERY = {
   text: QUERY_TEXT,
   parameters: [
-    chosen('format', 'json without it.', oneOf(['json', 'csv', 'arrow'])),
+    chosen(
+      'format',
+      'json without it. Only statements have parquet.',
+      oneOf(['json', 'csv', 'arrow', 'parquet']),
+    ),
+    chosen(
+      'maxRows',
+      `Rows after which a statement in CSV, Arrow or Parquet ends. Without it more than ${STREAM_ROWS_DEFAULT} are refused.`,
+      { ...count, minimum: 1, maximum: STREAM_ROWS_MAX },
+    ),
     chosen('sql', 'A statement in the PostgreSQL dialect.', text),
     ...Object.entries(QUESTIONS).map(([name, { description, ...one }]) => ({
       name,
@@ -94,7 +108,11 @@ const QUERY = {
   ],
   security: needs('data_pool:query', 'metric:query'),
   answers: {
-    200: answer('The table.', { 'application/json': schema('Table'), 'text/csv': text, [ARROW]: binary }),
+    200: answer(
+      'The table. A statement in CSV, Arrow or Parquet streams.',
+      { 'application/json': schema('Table'), 'text/csv': text, [ARROW]: binary, [PARQUET]: binary },
+      ['X-Rows'],
+    ),
   },
 }
 

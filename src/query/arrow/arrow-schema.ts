@@ -38,7 +38,7 @@ function messageOf(schema: arrow.Schema): Uint8Array {
 }
 
 /** Bytes of the first message of a stream: of its schema, which has no body. */
-function firstMessageBytes(stream: Uint8Array): number {
+export function firstMessageBytes(stream: Uint8Array): number {
   return MESSAGE_HEAD_BYTES + must(metadataBytes(stream), 'a message at the beginning')
 }
 

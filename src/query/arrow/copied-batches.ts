@@ -23,6 +23,7 @@ import {
   type ExportCalls,
   type ExportText,
 } from './export-stream.ts'
+import { parquetPart } from './parquet-parts.ts'
 
 export function serveExports(port: MessagePort): void {
   const open = new Map<number, BatchSource>()
@@ -49,6 +50,10 @@ export function serveExports(port: MessagePort): void {
     lines: ({ batch, text: { format, columns } }) => {
       const bytes = linesOf(format, columns, batch)
       return moved(bytes, [bytes.buffer])
+    },
+    part: async of => {
+      const part = await parquetPart(of)
+      return moved(part, [part.bytes.buffer as ArrayBuffer])
     },
     table: table => {
       const bytes = new Uint8Array(tableStream(table))

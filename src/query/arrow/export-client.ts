@@ -5,7 +5,14 @@ import { QUERY_NICE } from '../../util/limits.ts'
 import { startThread, type Thread } from '../../util/thread-kit.ts'
 import type { QueryColumn } from '../expression/operand.ts'
 import type { Table } from '../plan/answer-table.ts'
-import type { BatchSource, CopiedFile, ExportCalls, ExportText } from './export-stream.ts'
+import type {
+  BatchSource,
+  CopiedFile,
+  ExportCalls,
+  ExportText,
+  ParquetPart,
+  PartOfFile,
+} from './export-stream.ts'
 
 export class ExportClient {
   #thread: Thread<ExportCalls> | undefined
@@ -53,6 +60,11 @@ export class ExportClient {
   /** @param batch is moved to the thread */
   async lines(batch: Uint8Array<ArrayBuffer>, text: ExportText): Promise<Uint8Array> {
     return await this.#running().call('lines', { batch, text }, [batch.buffer])
+  }
+
+  /** See parquetPart. */
+  async part(of: PartOfFile): Promise<ParquetPart> {
+    return await this.#running().call('part', of)
   }
 
   async table(table: Table): Promise<Uint8Array> {

@@ -56,6 +56,22 @@ export interface ExportText {
   readonly columns: readonly QueryColumn[]
 }
 
+/** A place in the Parquet file of a statement: a row of a row group. */
+export interface PartOfFile {
+  readonly file: string
+  readonly format: 'arrow' | 'csv'
+  readonly group: number
+  readonly row: number
+}
+
+export interface ParquetPart {
+  /** Messages, the first with the schema before it; or lines. */
+  readonly bytes: Uint8Array
+  readonly rows: number
+  /** Undefined after the last part. */
+  readonly next?: Pick<PartOfFile, 'group' | 'row'>
+}
+
 export interface ExportCalls {
   /** Returns a number, which names the file in the other calls. */
   open(copied: CopiedFile & { readonly text?: ExportText }): number
@@ -67,6 +83,8 @@ export interface ExportCalls {
   hasTypes(of: { readonly schema: Uint8Array; readonly columns: readonly QueryColumn[] }): boolean
   /** The lines of a record batch, moved. */
   lines(of: { readonly batch: Uint8Array; readonly text: ExportText }): Uint8Array
+  /** A part of a Parquet file, its bytes moved. */
+  part(of: PartOfFile): ParquetPart
   /** A whole stream of a table, moved. */
   table(table: Table): Uint8Array
 }

@@ -14,7 +14,7 @@ import { valueBytes } from '../../format/batch-layout.ts'
 import type { ColumnType } from '../../format/schema.ts'
 import { disk } from '../../util/disk.ts'
 import { assert } from '../../util/errors.ts'
-import { MiB } from '../../util/limits.ts'
+import { EXPORT_BATCH_BYTES, EXPORT_BATCH_ROWS } from '../../util/limits.ts'
 import type { KernelChoice } from '../../util/native.ts'
 import { runMinorGc } from '../../util/this-thread.ts'
 import {
@@ -28,10 +28,6 @@ import {
   tryGatherTextsNative,
 } from './duckdb-vectors.ts'
 import { copyFailed } from './export-stream.ts'
-
-export const EXPORT_BATCH_ROWS = 16_384
-/** Approximate bytes of an Arrow record batch, which has at least one row of up to a body. */
-export const EXPORT_BATCH_BYTES = 8 * MiB
 
 /**
  * Writes the rows of a result to a new file of IPC messages, without schema and end, and returns

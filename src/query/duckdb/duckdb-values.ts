@@ -11,12 +11,8 @@ import {
   DuckDBTypeId,
   duckdbType,
 } from '../../util/duckdb.ts'
-import { printDate, printInstant, shortestSingle } from '../expression/print-values.ts'
+import { printAnyDate, printAnyInstant, printNumber } from '../expression/print-values.ts'
 import type { Bound } from '../expression/values.ts'
-
-const DAY_MS = 86_400_000
-/** The range of a JavaScript Date. */
-const DATE_MS_MAX = 8_640_000_000_000_000 - DAY_MS
 
 export function boundType(bound: Bound): DuckDBType {
   return duckdbType(COLUMN_TYPE[bound.type].duckdb)
@@ -40,24 +36,14 @@ export function duckdbValue({ type, value }: Bound): DuckDBValue {
 }
 
 /**
- * One value of a column of type `typeId`. NaN and infinite numbers, such as a sum beyond a double's
- * range, are null, and so are times far beyond the year 9999.
+ * One value of a column of type `typeId`. NaN and infinite numbers are null, and so are times far
+ * beyond the year 9999.
  */
 export function printValue(value: unknown, typeId: DuckDBTypeId): string | null {
   if (value === null || value === undefined) return null
   if (typeof value === 'number') return printNumber(value, typeId === DuckDBTypeId.FLOAT)
   if (value instanceof DuckDBTimestampValue || value instanceof DuckDBTimestampTZValue)
-    return isPrintable(Number(value.micros / 1000n)) ? printInstant(value.micros) : null
-  if (value instanceof DuckDBDateValue) return isPrintable(value.days * DAY_MS) ? printDate(value.days) : null
+    return printAnyInstant(value.micros)
+  if (value instanceof DuckDBDateValue) return printAnyDate(value.days)
   return String(value)
-}
-
-/** False for infinite times, and those that only an expression makes: no column has them. */
-function isPrintable(ms: number): boolean {
-  return Math.abs(ms) <= DATE_MS_MAX
-}
-
-function printNumber(value: number, single: boolean): string | null {
-  if (!Number.isFinite(value)) return null
-  return single ? shortestSingle(value) : String(value)
 }

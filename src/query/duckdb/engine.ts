@@ -9,18 +9,24 @@
  *   print
  */
 import { dirname } from 'node:path'
-import type { DuckDBConnection, DuckDBDataChunk, DuckDBResult } from '@duckdb/node-api'
+import type {
+  DuckDBConnection,
+  DuckDBDataChunk,
+  DuckDBPreparedStatement,
+  DuckDBResult,
+} from '@duckdb/node-api'
 import type { Propeller } from '../../catalog/documents/model.ts'
 import type { QuerySegment } from '../../index/index-types.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { DuckDBTypeId, StatementType } from '../../util/duckdb.ts'
 import { typedError, withoutDetails } from '../../util/duckdb-errors.ts'
 import { assert, Unavailable } from '../../util/errors.ts'
-import { ANSWER_CHARACTERS_MAX } from '../../util/limits.ts'
+import { ANSWER_CHARACTERS_MAX, EXPORT_BATCH_BYTES } from '../../util/limits.ts'
 import { tryNative } from '../../util/native.ts'
 import { quoteText } from '../../util/sql.ts'
 import { rawColumn, textBytes, wholeTexts } from '../arrow/duckdb-vectors.ts'
 import { copyBatches } from '../arrow/record-batches.ts'
+import type { Statement } from '../plan/plan.ts'
 import type { QueryDone } from '../plan/query-task.ts'
 import type { CopyTarget, ParquetTarget, PoolSegments, RowRange, SegmentTask } from '../plan/segment-task.ts'
 import { ChunkWork } from './chunk-work.ts'
@@ -39,6 +45,7 @@ import {
   type SegmentSource,
   withRows,
 } from './live-rows.ts'
+import { noRowOf, parquetColumns } from './parquet-columns.ts'
 import { SqlParser } from './parse-sql.ts'
 import { holdsFiles, RoomGuard } from './room-guard.ts'
 
@@ -257,14 +264,13 @@ export class Engine {
         'copies go to the folders for them',
       )
     const isCopy = copyTo?.format === 'parquet'
-    const prepared = await running.connection.prepare(isCopy ? parquetCopySql(select, copyTo) : select)
+    const columns = isCopy ? await this.#parquetColumns(running, task.statement, select, copyTo) : undefined
+    const rows = columns === undefined ? select : columns.sql
+    const prepared = await running.connection.prepare(isCopy ? parquetCopySql(rows, copyTo) : select)
     try {
       const type = isCopy ? StatementType.COPY : StatementType.SELECT
       assert(prepared.statementType === type, 'the planner makes SELECT statements only')
-      const { bounds } = task.statement
-      bounds.forEach((bound, index) => {
-        prepared.bindValue(index + 1, duckdbValue(bound), boundType(bound))
-      })
+      bind(prepared, task.statement)
       throwIfStopped(running)
       const result = await prepared.stream()
       if (copyTo?.format === 'arrow') {
@@ -272,11 +278,31 @@ export class Engine {
         const rows = await copyBatches(result, copyTo.types, copyTo.file, this.#settings.kernel, check)
         return { columns: ['Count'], rows: [[String(rows)]] }
       }
-      return { columns: result.columnNames(), rows: await readRows(running, result, task.rowsMax) }
+      const names = columns?.names ?? result.columnNames()
+      return { columns: names, rows: await readRows(running, result, task.rowsMax) }
     } finally {
       prepared.destroySync()
     }
   }
+
+  /** The columns of a copy that may have any; undefined where the planner made them. */
+  async #parquetColumns(running: Running, statement: Statement, select: string, { rowsMax }: ParquetTarget) {
+    if (rowsMax === undefined) return undefined
+    const prepared = await running.connection.prepare(noRowOf(select))
+    try {
+      bind(prepared, statement)
+      const result = await prepared.stream()
+      return parquetColumns(select, result.columnNames(), result.columnTypes(), rowsMax)
+    } finally {
+      prepared.destroySync()
+    }
+  }
+}
+
+function bind(prepared: DuckDBPreparedStatement, { bounds }: Statement): void {
+  bounds.forEach((bound, index) => {
+    prepared.bindValue(index + 1, duckdbValue(bound), boundType(bound))
+  })
 }
 
 function parquetCopySql(sql: string, target: ParquetTarget): string {
@@ -288,6 +314,7 @@ function parquetCopySql(sql: string, target: ParquetTarget): string {
     `ROW_GROUP_SIZE ${Math.trunc(target.rowGroupRows)}`,
     'USE_TMP_FILE false', // the caller renames the file when it is complete
     ...(target.hasDictionaries ? [] : ['DICTIONARY_SIZE_LIMIT 0']),
+    ...(target.rowsMax === undefined ? [] : [`ROW_GROUP_SIZE_BYTES ${EXPORT_BATCH_BYTES}`]),
   ]
   return `COPY (${sql}) TO ${quoteText(target.file)} (${options.join(', ')})`
 }

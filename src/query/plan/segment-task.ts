@@ -32,6 +32,11 @@ export interface ParquetTarget extends NewFile {
   /** Stores a text that repeats once a row group. Old readers refuse such files. */
   readonly hasDictionaries: boolean
   readonly rowGroupRows: number
+  /**
+   * The rows are those of a user's statement, at most so many. Its columns may be of any type, and
+   * their names may be equal: see duckdb/parquet-columns.ts. The answer has the names of the file.
+   */
+  readonly rowsMax?: number
 }
 
 /** Rows of a segment by their position: from `from` to before `to`. */
