@@ -117,6 +117,8 @@ export const FILTERS_MAX = 500
 export const FILTER_DEPTH_MAX = 32
 /** Characters of a LIKE pattern but for `%text%`. A search takes up to as many times the text. */
 export const LIKE_PATTERN_CHARACTERS_MAX = 1_000
+/** Characters of a regular expression, as often as they are repeated: 10 ns each for a byte. */
+export const REGEX_SIZE_MAX = 500
 /** Patterns of a query that become regular expressions, of 8 MB in each of its threads. */
 export const LIKE_PATTERNS_MAX = 16
 /** Different values that the statistics of a dimension list. */

@@ -4,11 +4,12 @@
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ColumnType } from '../../src/format/schema.ts'
+import { readRegex } from '../../src/query/expression/regex-pattern.ts'
 import { counter } from '../../src/query/plan/counter.ts'
 import type { QueryEngine } from '../../src/query/plan/query-task.ts'
 import { sql } from '../../src/query/sql/sql-question.ts'
 import { ExpressionPool, NOW_MS, SCHEMA } from '../query/expression/pool.ts'
-import { AGGREGATES, pick, randomValue } from '../query/expression/random-expressions.ts'
+import { pick, randomAggregate, randomPattern, randomValue } from '../query/expression/random-expressions.ts'
 import { type Row, schemaOf, TestPool } from '../query/pool.ts'
 import { below, casesOf, newSeed, randomFrom } from '../util/random.ts'
 import { whyNoClickHouse } from './clickhouse.ts'
@@ -59,12 +60,12 @@ clusterTest(
     const different: string[] = []
     let answered = 0
     for (let i = 0; i < CASES; i++) {
-      const argument = randomValue(random, 1 + below(random, 3))
-      const aggregate = pick(random, random() < 0.6 ? ['count', 'min', 'max', 'count_distinct'] : AGGREGATES)
-      const expression = `${aggregate === 'count_star' ? 'count' : aggregate}(${argument})`
+      const inner = () => randomValue(random, 1 + below(random, 3))
+      const aggregate = pick(random, ['count', 'min', 'max', 'count_distinct'])
+      const expression = random() < 0.6 ? `${aggregate}(${inner()})` : randomAggregate(random, inner)
       const [local, cluster] = await both(expression)
       if (!local!.startsWith('BAD: ')) answered += 1
-      if (local !== cluster && !/ in a cluster/.test(cluster!) && !isSum(aggregate, cluster!))
+      if (local !== cluster && !/ in a cluster/.test(cluster!) && !isSum(expression, cluster!))
         different.push(`${expression}\n  local   ${local}\n  cluster ${cluster}`)
     }
     process.stdout.write(`random expressions: ${CASES}, answered ${answered}, seed ${seed}\n`)
@@ -74,8 +75,8 @@ clusterTest(
 )
 
 /** A sum of real numbers depends on the order of rows where large ones take each other away. */
-function isSum(aggregate: string, answer: string): boolean {
-  return /^(sum|avg|average|mean)/.test(aggregate) && Number.isFinite(Number(answer))
+function isSum(expression: string, answer: string): boolean {
+  return /^(sum|avg|average|mean)/.test(expression) && Number.isFinite(Number(answer))
 }
 
 /** What both stores make of values of each row. The first column says which row it is. */
@@ -131,7 +132,11 @@ clusterTest('texts that are cast', async () => {
 })
 
 clusterTest('parts of JSON', async () => {
-  const paths = JSON_PATHS.flatMap(path => [`text->>'${path}'`, `CAST(text->'${path}' AS VARCHAR)`])
+  const paths = JSON_PATHS.flatMap(path => [
+    `text->>'${path}'`,
+    `CAST(text->'${path}' AS VARCHAR)`,
+    `json_array_length(text, '${path}')`,
+  ])
   await compareTexts([...JSON_DOCUMENTS, null], paths)
 })
 
@@ -152,8 +157,76 @@ clusterTest('parts of texts', async () => {
   const pairs = sizes.flatMap(from => sizes.map(count => `substring(text, ${from}, ${count})`))
   const joined = (parts: readonly string[]) => parts.map(part => `coalesce(${part}, '-')`).join(" || '|' || ")
   const values = Array.from({ length: 25 }, (_, at) => pairs.slice(at * 5, at * 5 + 5))
-  await compareTexts(list, [...values, sizes.slice(2, 7).map(from => `substring(text, ${from})`)].map(joined))
+  const ends = sizes.map(size => [`left(text, ${size})`, `right(text, ${size})`])
+  const found = ['', 'b', 'ü', '😀', ' ', 'bc', '‍', 'xx'].flatMap(found =>
+    found === ''
+      ? []
+      : [
+          `CAST(strpos(text, '${found}') AS VARCHAR)`,
+          `replace(text, '${found}', '€')`,
+          `replace(text, '${found}', '')`,
+          ...(found === 'xx' ? [1, 2, 3, 9] : [1, 2, -1, -2, 9]).map(
+            place => `split_part(text, '${found}', ${place})`,
+          ),
+        ],
+  )
+  await compareTexts(
+    [...list, 'bb', ' b b ', 'bcbcb', 'xxx', 'xxxx'],
+    [
+      ...values,
+      ...ends,
+      sizes.slice(2, 7).map(from => `substring(text, ${from})`),
+      ...found.map(each => [each]),
+    ].map(joined),
+  )
 })
+
+/** Characters of words and others, ends of lines among them, each of one to four bytes. */
+const CHARACTERS = [
+  'a',
+  'b',
+  'A',
+  'B',
+  'k',
+  's',
+  '0',
+  '_',
+  ' ',
+  '-',
+  '.',
+  '\n',
+  '\r',
+  '\t',
+  'é',
+  'É',
+  'ſ',
+  'K',
+  'ß',
+  '€',
+  '😀',
+]
+clusterTest(
+  'regular expressions',
+  async () => {
+    const seed = newSeed()
+    const random = randomFrom(seed)
+    const list = Array.from({ length: 400 }, () =>
+      Array.from({ length: below(random, 12) }, () => pick(random, CHARACTERS)).join(''),
+    )
+    const patterns = Array.from({ length: casesOf(60, 2_000) }, () => randomPattern(random))
+    const values = patterns.flatMap(pattern => {
+      const { groups, least } = readRegex(pattern)
+      const [text, options] = [`text, '${pattern}'`, pick(random, ['', 'i'])]
+      const by = `'<\\0${groups > 0 ? '\\1' : ''}\\\\>'`
+      return [
+        `concat(CAST(regexp_matches(${text}, '${options}') AS VARCHAR), regexp_extract(${text}, ${below(random, groups + 1)}))`,
+        `regexp_replace(${text}, ${by}, '${least > 0 ? 'g' : ''}${options}')`,
+      ]
+    })
+    await compareTexts([...list, null], values)
+  },
+  600_000,
+)
 
 const PARTS = ['year', 'quarter', 'month', 'week', 'day', 'hour', 'minute', 'second']
 const UNITS = ['YEAR', 'QUARTER', 'MONTH', 'WEEK', 'DAY', 'HOUR', 'MINUTE', 'SECOND']
@@ -194,6 +267,17 @@ clusterTest('times of all years', async () => {
       ]),
     ),
     ...UNITS.map(unit => `date_trunc('month', day - INTERVAL 5000 ${unit})`),
+    ...UNITS.flatMap(unit =>
+      [1, 7, 90, 1000, 100_000, ...(unit === 'YEAR' ? [] : [1_000_000])].flatMap(n => [
+        `time_bucket(INTERVAL ${n} ${unit}, ts)`,
+        `time_bucket(INTERVAL ${n} ${unit}, day - INTERVAL 80000 YEAR)`,
+      ]),
+    ),
+    ...['ts', 'day', 'ts - INTERVAL 80000 YEAR', 'ts + INTERVAL 80000 YEAR'].flatMap(time => [
+      `strftime(${time}, '%Y-%m-%d %H:%M:%S.%f | %I %p %j %a %A %b %B %%')`,
+      `dayname(${time}) || monthname(${time})`,
+      `epoch(${time})`,
+    ]),
     'CAST(ts AS VARCHAR)',
     'CAST(day AS VARCHAR)',
     'CAST(ts - INTERVAL 9000 YEAR AS VARCHAR)',
@@ -276,8 +360,9 @@ clusterTest('numbers', async () => {
       ...types
         .filter(type => number !== 'f32' || type !== 'VARCHAR')
         .map(type => `CAST(${number} AS ${type})`),
-      ...['abs', 'round', 'floor', 'ceil', '-'].map(name => `${name}(${number})`),
+      ...['abs', 'round', 'floor', 'ceil', '-', 'sqrt', 'sign'].map(name => `${name}(${number})`),
       ...[1, 2, 5, 18, -1, -2, -18].map(digits => `round(${number}, ${digits})`),
+      ...[0, 1, 2, 3, 18, -1, -2, -18].map(digits => `power(${number}, ${digits})`),
       ...numbers.flatMap(other => [...'+-*/'].map(operator => `${number} ${operator} ${other}`)),
       ...['=', '<', '>=', 'IS DISTINCT FROM'].map(operator => `${number} ${operator} i8`),
       `${number} IN (1, 0.5, i8)`,
@@ -291,6 +376,12 @@ clusterTest('numbers', async () => {
       `nullif(${number}, i8)`,
     ]),
     'CAST(i64 * i64 AS DOUBLE)',
+    'sign(i64 * i64)',
+    'sqrt(i64 * i64)',
+    'power(i64 * i64, 2)',
+    'sign((f64 * 1e308 * 1e308) - (f64 * 1e308 * 1e308))',
+    'sqrt((f64 * 1e308 * 1e308) - (f64 * 1e308 * 1e308)) IS NULL',
+    'power((f64 * 1e308 * 1e308) - (f64 * 1e308 * 1e308), 0)',
     'CAST(i64 * 4611686018427387904 AS DOUBLE)',
     'CAST(i64 * i64 AS VARCHAR)',
     'CAST(i64 * 3 AS BIGINT)',

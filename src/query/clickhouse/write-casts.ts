@@ -104,6 +104,7 @@ function isSingle({ op, kind, operands, column, bound, type, select }: Typed): b
   if (column !== undefined || bound !== undefined) return (column?.type ?? bound?.type) === 'FLOAT'
   if (op === 'cast') return type === 'FLOAT'
   if (select !== undefined) return select.outputs.some(({ value }) => isSingle(value))
+  if (op === 'arg_max' || op === 'arg_min') return operands.slice(0, 1).some(isSingle)
   const values = operands.filter(each => each.kind === kind)
   return SAME_TYPE.has(op) && values.length > 0 && values.every(isSingle)
 }

@@ -11,16 +11,23 @@
  */
 import { AssertionFailed, assert, must } from '../../util/errors.ts'
 import { quoteClickHouseName } from '../../util/sql.ts'
-import { READ_PARTS } from '../expression/functions.ts'
 import type { Select } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
 import { INNER, POOL } from './rows.ts'
 import { castSql, isWide, NULLABLE } from './write-casts.ts'
 import { newLet } from './write-lambda.ts'
-import { averageOfBigints, isBigint, mayBeNan, orderedReals } from './write-reals.ts'
+import {
+  averageOfBigints,
+  beyondAll,
+  isBigint,
+  mayBeNan,
+  orderedReals,
+  power,
+  squareRoot,
+} from './write-reals.ts'
 import { TEXT_FUNCTIONS } from './write-texts.ts'
-import { difference, partOfTime, shifted, timeKey, truncated } from './write-times.ts'
+import { TIME_FUNCTIONS } from './write-times.ts'
 import { Binder, DATE32_MAX, DATE32_MIN } from './write-values.ts'
 
 const COMPARISONS: ReadonlySet<string> = new Set(['=', '<>', '<', '<=', '>', '>='])
@@ -113,8 +120,8 @@ export class ClickHouseWriter {
 
   #write(typed: Typed): string {
     const { op, operands } = typed
-    const text = TEXT_FUNCTIONS[op]
-    if (text !== undefined) return text(typed, this.all(operands), this)
+    const written = TEXT_FUNCTIONS[op] ?? TIME_FUNCTIONS[op]
+    if (written !== undefined) return written(typed, this.all(operands), this)
     switch (op) {
       case 'column': {
         const sql = this.#columnSql(typed)
@@ -140,7 +147,7 @@ export class ClickHouseWriter {
       case 'hash':
         return this.#hash(operands)
       default:
-        return this.#condition(typed) ?? this.#number(typed) ?? this.#time(typed) ?? this.#aggregate(typed)
+        return this.#condition(typed) ?? this.#number(typed) ?? this.#aggregate(typed)
     }
   }
 
@@ -320,6 +327,12 @@ export class ClickHouseWriter {
         return `(-${as(a)})`
       case 'abs':
         return `${type}(abs(${as(a)}))`
+      case 'sqrt':
+        return this.name([as(a, 'toFloat64')], squareRoot)
+      case 'power':
+        return this.name([as(a, 'toFloat64')], v => power(v, must(typed.number, 'an exponent')))
+      case 'sign':
+        return this.name([this.#one(typed)], v => `(toInt64(${v} > 0) - toInt64(${v} < 0))`)
       case 'floor':
       case 'ceil':
         return `${op}(${as(a, 'toFloat64')})`
@@ -343,35 +356,6 @@ export class ClickHouseWriter {
     return this.name([value], v =>
       this.name([`(${whole(`(${v} * ${scale})`)} / ${scale})`], x => `if(isFinite(${x}), ${x}, ${v})`),
     )
-  }
-
-  // ── times ─────────────────────────────────────────────────────────────────────────────────────
-
-  #time(typed: Typed): string | undefined {
-    const { name } = this
-    const all = () => this.all(typed.operands)
-    switch (typed.op) {
-      case 'date_trunc':
-        return truncated(partOf(typed), this.#one(typed), name)
-      case 'date_part':
-        return partOfTime(partOf(typed), this.#one(typed), name)
-      case 'date_diff': {
-        const [from = '', to = ''] = all()
-        return difference(partOf(typed), from, to, name)
-      }
-      case 'time_key': {
-        const isDate = operand(typed).kind === 'date'
-        const time = this.#one(typed)
-        const us = isDate ? `(toInt64(${time}) * 86400000000)` : time
-        return timeKey(us, must(typed.timeKey, 'a rule'), name)
-      }
-      case 'shift': {
-        const { count, unit } = must(typed.interval, 'an interval')
-        return shifted(this.#one(typed), count, unit, name)
-      }
-      default:
-        return undefined
-    }
   }
 
   // ── aggregates ────────────────────────────────────────────────────────────────────────────────
@@ -401,6 +385,9 @@ export class ClickHouseWriter {
         return this.#average(typed, sql, real, of)
       case 'quantile':
         return this.#quantile(typed, sql, of)
+      case 'arg_max':
+      case 'arg_min':
+        return this.#valueOfExtreme(typed, sql, of)
       default:
         return this.#deviation(typed, `toFloat64(${sql})`, of)
     }
@@ -413,6 +400,19 @@ export class ClickHouseWriter {
     // One of them, as `nan` is a DOUBLE.
     const nan = of(`anyOrNull(${sql})`, `isNaN(${sql})`)
     return typed.op === 'max' ? `ifNull(${nan}, ${numbers})` : `ifNull(${numbers}, ${nan})`
+  }
+
+  /** Of equal keys the one with the greatest value, or the least (duckdb/write-expression.ts). */
+  #valueOfExtreme(typed: Typed, sql: string, of: Of): string {
+    const key = must(typed.operands[1], 'a key')
+    const keySql = this.write(key)
+    const isNan = [key, operand(typed)].map(each => this.nan(each))
+    const order = this.name([keySql, sql], (...both) => {
+      const parts = both.map((x, index) => (isNan[index] ? beyondAll(x) : `assumeNotNull(${x})`))
+      return `tuple(${parts.join(', ')})`
+    })
+    const call = typed.op === 'arg_max' ? 'argMaxOrNull' : 'argMinOrNull'
+    return of(`${call}(${sql}, ${order})`, `(${keySql}) IS NOT NULL`)
   }
 
   #average(typed: Typed, sql: string, real: string | undefined, of: Of): string {
@@ -469,12 +469,4 @@ function ordered(op: string, a: string, b: string, isNan = false): string {
 
 function holdsQuery(typed: Typed): boolean {
   return typed.select !== undefined || typed.operands.some(holdsQuery)
-}
-
-/** A word of the list. */
-function partOf({ word }: Typed): string {
-  return must(
-    READ_PARTS.find(part => part === word),
-    'the part of a date',
-  )
 }

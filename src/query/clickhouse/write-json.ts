@@ -6,6 +6,7 @@
  *             marked texts, which become numbers again behind it.
  *   indexes   A number in a path is the place in an array or the name of a key.
  */
+import type { Typed } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
 import type { Let } from './write-lambda.ts'
 import type { Binder } from './write-values.ts'
@@ -24,17 +25,9 @@ const NUMBERS = `(?:0|[1-9][0-9]*)(?:\\\\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0
 /** A text, or one of these numbers. */
 const TOKENS = `'("(?:[^"\\\\\\\\]|\\\\\\\\.)*")|(-?(?:${NUMBERS}))'`
 
-/**
- * @param pointer RFC 6901
- * @param isJson the part as JSON, else as a text
- */
-export function jsonSql(
-  json: string,
-  pointer: string,
-  isJson: boolean,
-  { name, binder }: JsonWriter,
-): string {
-  const keys = pointer
+/** The part of a document at the pointer `word` (RFC 6901): as JSON, a text, or its length. */
+export function jsonSql(json: string, { op, word = '' }: Typed, { name, binder }: JsonWriter): string {
+  const keys = word
     .split('/')
     .slice(1)
     .map(key => key.replaceAll('~1', '/').replaceAll('~0', '~'))
@@ -51,15 +44,19 @@ export function jsonSql(
   return name([json], doc => {
     const type = at(doc, path => `toString(JSONType(${path}))`)
     const hasNumbers = `match(${doc}, '[0-9](?:[.eE]|[0-9]{18})')`
+    const isJson = op === 'json_value'
     const isMarked = `(${isJson ? hasNumbers : `${type} IN ('Array', 'Object') AND ${hasNumbers}`} OR NOT isValidJSON(${doc}))`
-    const plain = at(doc, path => partOf(path, isJson, name))
-    return `if(${isMarked}, ${name([marked(doc)], other => `if(${isWhole(other)}, ${at(other, path => partOf(path, isJson, name))}, NULL)`)}, ${plain})`
+    const plain = at(doc, path => partOf(path, op, name))
+    return `if(${isMarked}, ${name([marked(doc)], other => `if(${isWhole(other)}, ${at(other, path => partOf(path, op, name))}, NULL)`)}, ${plain})`
   })
 }
 
 /** A part of a document, whose numbers may be marked. */
-function partOf(path: string, isJson: boolean, name: Let): string {
+function partOf(path: string, op: string, name: Let): string {
+  const isJson = op === 'json_value'
   return name([`toString(JSONType(${path}))`, `JSONExtractRaw(${path})`], (type = '', raw = '') => {
+    if (op === 'json_array_length')
+      return `multiIf(${raw} IS NULL OR ${raw} = '', NULL, ${type} = 'Array', toInt64(JSONLength(${path})), 0)`
     const text = `JSONExtractString(${path})`
     const real = `if(match(${raw}, '[.e]'), ${raw}, concat(${raw}, '.0'))`
     const marked = unmarked(unescaped(raw), name)

@@ -37,6 +37,22 @@ export function orderedReals(op: string, a: string, b: string): string {
   }
 }
 
+/** Two values in the order of which NaN is beyond all others. */
+export function beyondAll(x: string): string {
+  return `isNaN(assumeNotNull(${x})), if(isNaN(${x}), 0, assumeNotNull(${x}))`
+}
+
+export function squareRoot(x = ''): string {
+  return `if(${x} >= 0 OR isNaN(${x}), sqrt(${x}), NULL)`
+}
+
+/** By multiplications, as the local store has it. */
+export function power(value: string, exponent: number): string {
+  if (exponent === 0) return `if(${value} IS NULL, NULL, toFloat64(1))`
+  const product = Array.from({ length: Math.abs(exponent) }, () => value).join(' * ')
+  return exponent > 0 ? `(${product})` : `(1 / nullIf(${product}, 0))`
+}
+
 /** The quotient has at least 64 bits before its point then, as a count has less than 48. */
 const SHIFT = 112
 

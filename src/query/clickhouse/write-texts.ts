@@ -30,23 +30,54 @@ export const TEXT_FUNCTIONS: Readonly<Record<string, Write>> = {
   contains: (_, texts) => `(position(${texts.join(', ')}) > 0)`,
   like: ({ word = '' }, [text = ''], { binder }) => binder.like(text, word, false),
   ilike: ({ word = '' }, [text = ''], { binder }) => binder.like(text, word, true),
-  substring: (_, texts, { name }) => substring(texts, name),
-  json_text: (typed, [json = ''], writer) => jsonSql(json, typed.word ?? '', false, writer),
-  json_value: (typed, [json = ''], writer) => jsonSql(json, typed.word ?? '', true, writer),
+  substring: (_, texts, { name }) => sized(texts, name, (s, from, count) => part(s, from, count, name)),
+  strpos: (_, texts) => `toInt64(positionUTF8(${texts.join(', ')}))`,
+  replace: (_, texts) => `replaceAll(${texts.join(', ')})`,
+  left: (_, texts, { name }) => sized(texts, name, (s, n) => `substringUTF8(${s}, 1, ${sizeFrom(s, n)})`),
+  right: (_, texts, { name }) =>
+    sized(texts, name, (s, n) => `substringUTF8(${s}, toInt64(lengthUTF8(${s})) - ${sizeFrom(s, n)} + 1)`),
+  regexp_matches: (typed, [text], { binder }) => `match(${text}, ${regex(typed, binder)})`,
+  regexp_extract: (typed, [text], { binder }) =>
+    `regexpExtract(${text}, ${regex(typed, binder)}, ${typed.number ?? 0})`,
+  regexp_replace: (typed, [text, by], { binder }) =>
+    `replaceRegexpOne(${text}, ${regex(typed, binder)}, ${by})`,
+  regexp_replace_all: (typed, [text, by], { binder }) =>
+    `replaceRegexpAll(${text}, ${regex(typed, binder)}, ${by})`,
+  json_text: (typed, [json = ''], writer) => jsonSql(json, typed, writer),
+  json_value: (typed, [json = ''], writer) => jsonSql(json, typed, writer),
+  json_array_length: (typed, [json = ''], writer) => jsonSql(json, typed, writer),
 }
 
-/** From an offset, which counts from the end below 0, a length, which goes back below 0. */
-function substring([text = '', offset = '', length]: readonly string[], name: Let): string {
+/** In ClickHouse `.` is the end of a line too, where the pattern does not say otherwise. */
+function regex({ word = '' }: Typed, binder: Binder): string {
+  binder.countPattern()
+  return binder.text(`(?-s)${word}`)
+}
+
+/** The characters of a size, or below 0 all but so many, of a text. */
+function sizeFrom(s: string, size: string): string {
+  const length = `toInt64(lengthUTF8(${s}))`
+  return `least(if(${size} < 0, greatest(${length} + ${size}, 0), ${size}), ${length})`
+}
+
+/** A text, and sizes that ClickHouse counts: null where one of them is null. */
+function sized(
+  [text = '', ...sizes]: readonly string[],
+  name: Let,
+  write: (text: string, first: string, second?: string) => string,
+): string {
   const bounded = (value: string) =>
     `toInt64(least(toInt128(${OFFSET_MAX}), greatest(toInt128(-${OFFSET_MAX}), toInt128(${value}))))`
-  const sizes = length === undefined ? [offset] : [offset, length]
   const orNull = (size: string) => name([size], n => `if(${n} IS NULL, NULL, ${bounded(n)})`)
-  return name([text, ...sizes.map(orNull)], (s = '', from = '', count) => {
-    const isNull = [from, ...(count === undefined ? [] : [count])].map(each => `${each} IS NULL`).join(' OR ')
-    return `if(${isNull}, NULL, ${part(s, from, count, name)})`
+  return name([text, ...sizes.map(orNull)], (s = '', first = '', second) => {
+    const isNull = [first, ...(second === undefined ? [] : [second])]
+      .map(each => `${each} IS NULL`)
+      .join(' OR ')
+    return `if(${isNull}, NULL, ${write(s, first, second)})`
   })
 }
 
+/** From an offset, which counts from the end below 0, a length, which goes back below 0. */
 function part(s: string, from: string, count: string | undefined, name: Let): string {
   const start = `if(${from} < 0, toInt64(lengthUTF8(${s})) + ${from}, ${from} - 1)`
   if (count === undefined) return `substringUTF8(${s}, greatest(${start}, 0) + 1)`

@@ -3,9 +3,41 @@
  * ClickHouse's calendar is exact for the years 1900 to 2299 alone. Dates repeat each 400 years, so
  * a date of any year is computed as that of these years.
  */
+import { must } from '../../util/errors.ts'
 import type { IntervalUnit } from '../expression/ast.ts'
+import { READ_PARTS } from '../expression/functions.ts'
 import { type KeyRule, ORIGIN_MS, type Step } from '../expression/time-key.ts'
+import type { Typed } from '../expression/typed.ts'
 import type { Let } from './write-lambda.ts'
+import type { Binder } from './write-values.ts'
+
+interface TimeWriter {
+  readonly name: Let
+  readonly binder: Binder
+}
+
+type Write = (typed: Typed, operands: readonly string[], writer: TimeWriter) => string
+
+export const TIME_FUNCTIONS: Readonly<Record<string, Write>> = {
+  date_trunc: (typed, [us = ''], { name }) => truncated(partOf(typed), us, name),
+  date_part: (typed, [us = ''], { name }) => partOfTime(partOf(typed), us, name),
+  date_diff: (typed, [from = '', to = ''], { name }) => difference(partOf(typed), from, to, name),
+  time_key({ timeKey, operands }, [time = ''], { name }) {
+    const us = operands[0]?.kind === 'date' ? `(toInt64(${time}) * ${DAY_US})` : time
+    return keyOf(us, must(timeKey, 'a rule'), name)
+  },
+  shift: ({ interval }, [us = ''], { name }) => shifted(us, must(interval, 'an interval'), name),
+  time_bucket: ({ interval }, [us = ''], { name }) => bucket(us, must(interval, 'an interval'), name),
+  strftime: ({ word = '' }, [us = ''], writer) => formatted(word, us, writer),
+}
+
+/** A word of the list. */
+function partOf({ word }: Typed): string {
+  return must(
+    READ_PARTS.find(part => part === word),
+    'the part of a date',
+  )
+}
 
 const DAY_US = 86_400_000_000
 const [ERA_DAYS, ERA_MONTHS, ERA_YEAR, ERA_FROM] = [146_097, 4_800, 1_900, -25_567]
@@ -65,7 +97,7 @@ const UNIT_US: Readonly<Record<string, number>> = {
 }
 
 /** The begin of the unit of a time. */
-export function truncated(part: string, us: string, name: Let): string {
+function truncated(part: string, us: string, name: Let): string {
   const unit = UNIT_US[part]
   if (unit !== undefined) return name([us], t => `(${t} - positiveModulo(${t}, ${unit}))`)
   const days = DAYS_OF[part]!
@@ -89,7 +121,7 @@ const WITHIN: Readonly<Record<string, readonly [unit: number, count: number]>> =
 }
 
 /** The number that a part of a time is. */
-export function partOfTime(part: string, us: string, name: Let): string {
+function partOfTime(part: string, us: string, name: Let): string {
   if (part === 'epoch') return `(toFloat64(${us}) / 1000000)`
   const within = WITHIN[part]
   if (within !== undefined) {
@@ -101,7 +133,7 @@ export function partOfTime(part: string, us: string, name: Let): string {
 }
 
 /** How many begins of the unit lie between two times. */
-export function difference(part: string, from: string, to: string, name: Let): string {
+function difference(part: string, from: string, to: string, name: Let): string {
   const numberOf = (us: string): string => {
     const unit = UNIT_US[part]
     if (unit !== undefined) return name([us], t => floorDivide(t, unit))
@@ -119,6 +151,8 @@ export function difference(part: string, from: string, to: string, name: Let): s
   return part === 'week' ? `intDiv(${count}, 7)` : count
 }
 
+type Interval = NonNullable<Typed['interval']>
+
 const MONTHS: Partial<Record<IntervalUnit, number>> = { years: 12, quarters: 3, months: 1 }
 const MICROS: Partial<Record<IntervalUnit, number>> = {
   weeks: 7 * DAY_US,
@@ -131,10 +165,9 @@ const MICROS: Partial<Record<IntervalUnit, number>> = {
 const MONTHS_MAX = 200_000 * 12
 
 /** A time and an interval; null beyond the times. Months keep the day where they have it. */
-export function shifted(us: string, count: number, unit: IntervalUnit, name: Let): string {
-  const inTimes = (sum: string) => name([sum], t => `if(${IN_TIMES(t)}, ${t}, NULL)`)
+function shifted(us: string, { count, unit }: Interval, name: Let): string {
   const micros = MICROS[unit]
-  if (micros !== undefined) return inTimes(`(${us} + (${BigInt(count) * BigInt(micros)}))`)
+  if (micros !== undefined) return inTimes(`(${us} + (${BigInt(count) * BigInt(micros)}))`, name)
   const all = count * (MONTHS[unit] ?? 1)
   const months = Math.sign(all) * Math.min(Math.abs(all), MONTHS_MAX)
   return name([us], t =>
@@ -143,15 +176,94 @@ export function shifted(us: string, count: number, unit: IntervalUnit, name: Let
         name([firstOfMonth(month)], first => {
           const length = `(${firstOfMonth(`(${month} + 1)`)} - ${first})`
           const day = `least(toInt64(toDayOfMonth(${safeDate(days)})), ${length})`
-          return inTimes(`((${first} + ${day} - 1) * ${DAY_US} + positiveModulo(${t}, ${DAY_US}))`)
+          return inTimes(`((${first} + ${day} - 1) * ${DAY_US} + positiveModulo(${t}, ${DAY_US}))`, name)
         }),
       ),
     ),
   )
 }
 
+/** The time, or null beyond the times. */
+function inTimes(us: string, name: Let): string {
+  return name([us], t => `if(${IN_TIMES(t)}, ${t}, NULL)`)
+}
+
+/** The Monday and the month from which buckets are counted, as in DuckDB. */
+const [BUCKET_ORIGIN_US, BUCKET_ORIGIN_MONTHS] = [dayOf('2000-01-03') * DAY_US, 2_000 * 12]
+
+/** The begin of the bucket of a time; null beyond the times. */
+function bucket(us: string, { count, unit }: Interval, name: Let): string {
+  const micros = MICROS[unit]
+  if (micros !== undefined) {
+    const width = BigInt(count) * BigInt(micros)
+    return name([us], t => inTimes(`(${t} - positiveModulo(${t} - ${BUCKET_ORIGIN_US}, ${width}))`, name))
+  }
+  const months = count * (MONTHS[unit] ?? 1)
+  return name([us], t =>
+    name([floorDivide(t, DAY_US)], days =>
+      name([`(${yearOf(days)} * 12 + ${monthOf(days)} - 1)`], month =>
+        name([`(${month} - positiveModulo(${month} - ${BUCKET_ORIGIN_MONTHS}, ${months}))`], first =>
+          inTimes(`(${firstOfMonth(first)} * ${DAY_US})`, name),
+        ),
+      ),
+    ),
+  )
+}
+
+const DAY_NAMES = 'Monday Tuesday Wednesday Thursday Friday Saturday Sunday'.split(' ')
+const MONTH_NAMES =
+  'January February March April May June July August September October November December'.split(' ')
+
+/** A time by the letters of constant-arguments.ts. */
+function formatted(format: string, us: string, { name, binder }: TimeWriter): string {
+  const parts = [...format.matchAll(/%(.)|[^%]+/g)].map(([text, letter = '']) =>
+    letter === '' || letter === '%' ? binder.text(letter || text) : LETTERS[letter]!,
+  )
+  return name([us], t => {
+    const texts = parts.map(part => (typeof part === 'string' ? part : part(t, name)))
+    return `if(${t} IS NULL, NULL, concat(${["''", "''", ...texts].join(', ')}))`
+  })
+}
+
+type Letter = (us: string, name: Let) => string
+
+const LETTERS: Readonly<Record<string, Letter>> = {
+  Y: (us, name) =>
+    name([partOfTime('year', us, name)], y => `if(${y} BETWEEN 0 AND 9999, ${padded(y, 4)}, toString(${y}))`),
+  m: digits('month', 2),
+  d: digits('day', 2),
+  H: digits('hour', 2),
+  M: digits('minute', 2),
+  S: digits('second', 2),
+  j: digits('doy', 3),
+  I: (us, name) => padded(`((${partOfTime('hour', us, name)} + 11) % 12 + 1)`, 2),
+  p: (us, name) => `if(${partOfTime('hour', us, name)} < 12, 'AM', 'PM')`,
+  f: us => padded(`positiveModulo(${us}, 1000000)`, 6),
+  A: listed('isodow', DAY_NAMES),
+  a: listed('isodow', DAY_NAMES, 3),
+  B: listed('month', MONTH_NAMES),
+  b: listed('month', MONTH_NAMES, 3),
+}
+
+function padded(number: string, digits: number): string {
+  return `leftPad(toString(${number}), ${digits}, '0')`
+}
+
+function digits(part: string, count: number): Letter {
+  return (us, name) => padded(partOfTime(part, us, name), count)
+}
+
+/** The name of a number from 1 on. An array takes no number that may be null. */
+function listed(part: string, names: readonly string[], letters = Infinity): Letter {
+  const cut = names.map(word => word.slice(0, letters))
+  const longest = Math.max(...cut.map(word => word.length))
+  const text = cut.map(word => word.padEnd(longest)).join('')
+  return (us, name) =>
+    `trimRight(substring('${text}', (${partOfTime(part, us, name)} - 1) * ${longest} + 1, ${longest}))`
+}
+
 /** The key of the interval of a time, in milliseconds (expression/time-key.ts). */
-export function timeKey(us: string, rule: KeyRule, name: Let): string {
+function keyOf(us: string, rule: KeyRule, name: Let): string {
   return name([us], t => {
     switch (rule.form) {
       case 'listed':

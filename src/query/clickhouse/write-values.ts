@@ -2,6 +2,7 @@
 import type { ColumnType } from '../../format/schema.ts'
 import { LIKE_PATTERNS_MAX, QUANTILES_MAX } from '../../util/limits.ts'
 import { ONE, readLike } from '../expression/like-pattern.ts'
+import { quoteRegex } from '../expression/regex-pattern.ts'
 import { type Bound, Refused } from '../expression/values.ts'
 
 /** Beyond them a number is no day for Date32. */
@@ -59,11 +60,16 @@ export class Binder {
     if (form === 'contains') return `(position(${column}, ${this.text(text)}) > 0)`
     if (form === 'starts_with') return `startsWith(${column}, ${this.text(text)})`
     if (form === 'ends_with') return `endsWith(${column}, ${this.text(text)})`
+    this.countPattern()
+    const regex = pieces.map(piece => piece.map(part => (part === ONE ? '.' : quoteRegex(part))).join(''))
+    return `match(${column}, ${this.text(`(?${ignoresCase ? 'si' : 's'})\\A(?:${regex.join('.*')})\\z`)})`
+  }
+
+  /** Counts a regular expression. Throws Refused. */
+  countPattern(): void {
     this.#patterns += 1
     if (this.#patterns > LIKE_PATTERNS_MAX)
       throw new Refused(`a query takes at most ${LIKE_PATTERNS_MAX} patterns of this kind`)
-    const regex = pieces.map(piece => piece.map(part => (part === ONE ? '.' : quoteRegex(part))).join(''))
-    return `match(${column}, ${this.text(`(?${ignoresCase ? 'si' : 's'})\\A(?:${regex.join('.*')})\\z`)})`
   }
 
   /** Counts a quantile of these values. Throws Refused where there are too many. */
@@ -74,11 +80,6 @@ export class Binder {
         `a query computes at most ${QUANTILES_MAX} different medians and quantiles, because each keeps all of its values in memory`,
       )
   }
-}
-
-/** Escapes ASCII punctuation and spells NUL out; any other character stands for itself. */
-function quoteRegex(text: string): string {
-  return text.replaceAll(/[\0!-/:-@[-`{-~]/g, char => (char === '\0' ? '\\x00' : `\\${char}`))
 }
 
 const BYTES = new DataView(new ArrayBuffer(8))

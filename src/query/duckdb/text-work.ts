@@ -5,6 +5,7 @@
  */
 import { TEXTS_JOINED_MAX } from '../../util/limits.ts'
 import { isComparison } from '../expression/like-pattern.ts'
+import { readRegex } from '../expression/regex-pattern.ts'
 import type { Typed } from '../expression/typed.ts'
 import type { TextWork } from '../plan/plan.ts'
 
@@ -28,6 +29,8 @@ const COSTS: Readonly<Record<string, Cost>> = {
   ltrim: { ns: 6, made: 1 },
   rtrim: { ns: 6, made: 1 },
   substring: { ns: 0.5, made: 1 },
+  left: { ns: 0.5, made: 1 },
+  right: { ns: 0.5, made: 1 },
   concat: { ns: 0.5, made: 1 },
   '||': { ns: 0.5, made: 1 },
   // Of a document mostly a small part is read. One that is a single text makes eight times as much.
@@ -37,11 +40,17 @@ const COSTS: Readonly<Record<string, Cost>> = {
   nullif: { ns: 1, made: 2 },
   between: { ns: 1, made: 2 },
   cast_time: { ns: 8, made: 2 },
+  arg_max: { ns: 1, made: 2 },
+  arg_min: { ns: 1, made: 2 },
 }
 const OTHER: Cost = { ns: 0.3, made: 0 }
 /** A search, whether for a text or by a regular expression. */
 const SEARCH_NS = 5
 const NEEDLE_NS = 0.01
+/** A regular expression, with each of its characters where it has more choices than this. */
+const [REGEX_NS, REGEX_STEP_NS, REGEX_CHOICES_MAX] = [15, 10, 8]
+/** What takes the place of a match. */
+const REPLACED_NS = 100
 /** A chunk of the answer is copied once, and no further one with it. */
 const ANSWER_MADE = 1 / 4
 const NONE: Cost = { ns: 0, made: 0 }
@@ -136,12 +145,13 @@ export class TextWorkCounter {
 
 /** The columns whose texts a value may hold. */
 function sizeOf(typed: Typed): Size {
-  const { op, kind, operands, column, word, select } = typed
+  const { op, kind, operands, column, word, select, number = 1 } = typed
   if ((kind !== 'text' && kind !== 'json') || SHORT.has(op)) return new Map()
   if (op === 'column') return new Map([[column?.name ?? '', 1]])
   if (op === 'output') return new Map([[word ?? '', 1]])
   if (select !== undefined) return largest(select.outputs.map(({ value }) => sizeOf(value)))
   const sizes = operands.map(sizeOf)
+  if (op.includes('replace')) return new Map([...largest(sizes)].map(([name, size]) => [name, size * number]))
   return op === 'concat' || op === '||' ? sum(sizes) : largest(sizes)
 }
 
@@ -160,14 +170,25 @@ function merge(sizes: readonly Size[], both: (a: number, b: number) => number): 
 }
 
 function costOf(typed: Typed): Cost {
-  const { op, operands, kind, word = '' } = typed
+  const { op, operands, kind, word = '', number = 1 } = typed
   if (op === 'like' && isComparison(word)) return isShort(word) ? NONE : OTHER
   if (op === 'like' || op === 'ilike') return search(word)
-  if (op === 'contains') return search(String(operands[1]?.bound?.value ?? ''))
+  const needle = String(operands[1]?.bound?.value ?? '')
+  if (op === 'contains' || op === 'strpos') return search(needle)
+  if (op === 'replace') return { ...search(needle), made: number }
+  if (op.startsWith('regexp_')) return regexCost(op, word, number)
   if (op === 'cast' && kind === 'instant') return COSTS['cast_time']!
   if (UNREAD.has(op) || (COMPARISONS.has(op) && operands.some(isShortValue))) return NONE
   if (op === 'between' && operands[0]?.op === 'column') return OTHER
   return COSTS[op] ?? OTHER
+}
+
+/** Where few parts may match in several ways, an engine's automaton has room for all of them. */
+function regexCost(op: string, pattern: string, growth: number): Cost {
+  const { size, choices, least } = readRegex(pattern)
+  const replaced = op === 'regexp_replace_all' ? REPLACED_NS / least : 0
+  const ns = REGEX_NS + (choices > REGEX_CHOICES_MAX ? size * REGEX_STEP_NS : 0) + replaced
+  return { ns, made: op === 'regexp_matches' ? 0 : op === 'regexp_extract' ? 1 : growth }
 }
 
 function isShortValue({ op, bound }: Typed): boolean {

@@ -24,7 +24,7 @@ import { timeKeySql } from './write-time-key.ts'
 /** Operations that are a function of this name. */
 const UPPER_CASE: readonly string[] = ['coalesce', 'greatest', 'least', 'min', 'max', 'count']
 const LOWER_CASE: ReadonlySet<string> = new Set(
-  'lower upper trim ltrim rtrim length concat starts_with ends_with contains'.split(' '),
+  'lower upper trim ltrim rtrim length concat starts_with ends_with contains strpos replace'.split(' '),
 )
 const COMPARISONS: ReadonlySet<string> = new Set(['=', '<>', '<', '<=', '>', '>='])
 const DEVIATIONS: readonly string[] = ['stddev_samp', 'stddev_pop', 'var_samp', 'var_pop']
@@ -39,6 +39,12 @@ const IN_TIMES = "BETWEEN '90001-01-01 (BC) 00:00:00'::TIMESTAMP AND '90000-12-3
 const IN_DATES = "BETWEEN '90001-01-01 (BC)'::DATE AND '90000-12-31'::DATE"
 /** 200,000 years lead from any of these times to none of them, and not out of DuckDB's calendar. */
 const SHIFT_MAX: Partial<Record<IntervalUnit, number>> = { years: 200_000, quarters: 800_000 }
+
+const JSON_FUNCTIONS: Readonly<Record<string, readonly [name: string, type: string]>> = {
+  json_text: ['json_extract_string', 'VARCHAR'],
+  json_value: ['json_extract', 'VARCHAR'],
+  json_array_length: ['json_array_length', 'BIGINT'],
+}
 
 /** Writes the expressions of one statement, whose values it collects. */
 export class DuckdbWriter {
@@ -72,6 +78,7 @@ export class DuckdbWriter {
   #write(typed: Typed): string {
     this.work.note(typed)
     if (typed.op === 'quantile') return this.#quantile(typed)
+    if (typed.op === 'arg_max' || typed.op === 'arg_min') return this.#valueOfExtreme(typed)
     return DEVIATIONS.includes(typed.op)
       ? this.#deviation(typed)
       : `${this.#plain(typed)}${this.#filter(typed)}`
@@ -213,6 +220,12 @@ export class DuckdbWriter {
       case 'floor':
       case 'ceil':
         return `${typed.op}(${as(a, 'DOUBLE')})`
+      case 'sqrt':
+        return `sqrt(${only(as(a, 'DOUBLE'), 'v >= 0')})`
+      case 'power':
+        return mapped(as(a, 'DOUBLE'), power(must(typed.number, 'an exponent')))
+      case 'sign':
+        return `sign(${as(a, a?.kind === 'real' ? 'DOUBLE' : integerType(a))})`
       case 'round':
         return typed.number === undefined
           ? `round(${as(a, 'DOUBLE')})`
@@ -231,17 +244,43 @@ export class DuckdbWriter {
         const bounded = offsets.map(each => this.#offset(each))
         return `substring(${[this.write(must(text, 'a text')), ...bounded].join(', ')})`
       }
+      case 'left':
+      case 'right': {
+        const [text, size] = typed.operands
+        return `${typed.op}(${this.write(must(text, 'a text'))}, ${this.#offset(must(size, 'a size'))})`
+      }
       case 'json_text':
-      case 'json_value': {
+      case 'json_value':
+      case 'json_array_length': {
         const column = this.#one(typed)
-        const path = this.binder.bind({ type: 'STRING', value: typed.word ?? '' })
-        const read = typed.op === 'json_text' ? 'json_extract_string' : 'json_extract'
+        const path = this.#word(typed)
+        const [read, type] = JSON_FUNCTIONS[typed.op]!
         // A text that is no JSON for DuckDB has no parts, and is no error.
-        return `CASE WHEN json_valid(${column}) THEN ${read}(${column}, ${path})::VARCHAR END`
+        return `CASE WHEN json_valid(${column}) THEN ${read}(${column}, ${path})::${type} END`
       }
       default:
-        return undefined
+        return typed.op.startsWith('regexp_') ? this.#regex(typed) : undefined
     }
+  }
+
+  #regex(typed: Typed): string {
+    const [text = '', replacement] = this.#all(typed.operands)
+    this.binder.countPattern()
+    const pattern = this.#word(typed)
+    switch (typed.op) {
+      case 'regexp_matches':
+        return `regexp_matches(${text}, ${pattern})`
+      case 'regexp_extract':
+        return `regexp_extract(${text}, ${pattern}, ${typed.number ?? 0})`
+      default: {
+        const all = typed.op === 'regexp_replace_all' ? ", 'g'" : ''
+        return `regexp_replace(${text}, ${pattern}, ${replacement}${all})`
+      }
+    }
+  }
+
+  #word({ word = '' }: Typed): string {
+    return this.binder.bind({ type: 'STRING', value: word })
   }
 
   /**
@@ -272,6 +311,12 @@ export class DuckdbWriter {
         const within = Math.sign(count) * Math.min(Math.abs(count), SHIFT_MAX[unit] ?? Infinity)
         return only(`${this.#one(typed)} + to_${unit}(${this.#whole(within)})`, `v ${IN_TIMES}`)
       }
+      case 'time_bucket': {
+        const { count, unit } = must(typed.interval, 'an interval')
+        return only(`time_bucket(to_${unit}(${this.#whole(count)}), ${this.#one(typed)})`, `v ${IN_TIMES}`)
+      }
+      case 'strftime':
+        return `strftime(${this.#one(typed)}, ${this.#word(typed)})`
       default:
         return undefined
     }
@@ -339,9 +384,28 @@ export class DuckdbWriter {
     return `CASE WHEN ${any} THEN NULL ELSE ${small} END`
   }
 
+  /** Of equal keys the one with the greatest value, or the least: no order of rows decides. */
+  #valueOfExtreme(typed: Typed): string {
+    const [value, key] = this.#all(typed.operands)
+    const known = only(`{'k': ${key}, 'v': ${value}}`, 'v.k IS NOT NULL AND v.v IS NOT NULL')
+    return `struct_extract(${typed.op.slice(4)}(${known})${this.#filter(typed)}, 'v')`
+  }
+
   #whole(value: number): string {
     return `${this.binder.bind({ type: 'INT32', value: String(value) })}::INTEGER`
   }
+}
+
+/** The result of a lambda, whose `v` is the value: its SQL is written once. */
+function mapped(value: string, result: string): string {
+  return `list_transform([${value}], lambda v: ${result})[1]`
+}
+
+/** A power of `v` by multiplications, which are the same everywhere. */
+function power(exponent: number): string {
+  if (exponent === 0) return 'CASE WHEN v IS NOT NULL THEN 1::DOUBLE END'
+  const product = Array.from({ length: Math.abs(exponent) }, () => 'v').join(' * ')
+  return exponent > 0 ? product : `1::DOUBLE / NULLIF(${product}, 0)`
 }
 
 /**

@@ -1,14 +1,21 @@
 /** LIKE, without DuckDB's own; and the values that a statement binds. */
 import { LIKE_PATTERNS_MAX } from '../../util/limits.ts'
 import { ONE, readLike } from '../expression/like-pattern.ts'
+import { quoteRegex } from '../expression/regex-pattern.ts'
 import { type Bound, Refused } from '../expression/values.ts'
 
 /** The bound values of a statement: the only way for a caller's text into a statement. */
 export class Binder {
   /** In the order of their placeholders. */
   readonly bounds: Bound[] = []
-  /** Regular expressions among the values so far; planLike counts them. */
-  patterns = 0
+  #patterns = 0
+
+  /** Counts a regular expression. Throws Refused. */
+  countPattern(): void {
+    if (this.#patterns >= LIKE_PATTERNS_MAX)
+      throw new Refused(`a query takes at most ${LIKE_PATTERNS_MAX} patterns of this kind`)
+    this.#patterns += 1
+  }
 
   bind(bound: Bound): string {
     this.bounds.push(bound)
@@ -30,14 +37,7 @@ export function planLike(column: string, pattern: string, binder: Binder, ignore
   const bind = (value: string) => binder.bind({ type: 'STRING', value })
   if (form === '=') return `${column} = ${bind(text)}`
   if (form !== 'regex') return `${form}(${column}, ${bind(text)})`
-  if (binder.patterns >= LIKE_PATTERNS_MAX)
-    throw new Refused(`a query takes at most ${LIKE_PATTERNS_MAX} patterns of this kind`)
-  binder.patterns += 1
+  binder.countPattern()
   const regex = pieces.map(piece => piece.map(part => (part === ONE ? '.' : quoteRegex(part))).join(''))
   return `regexp_full_match(${column}, ${bind(`(?${ignoresCase ? 'si' : 's'})${regex.join('.*')}`)})`
-}
-
-/** Escapes ASCII punctuation and spells NUL out; any other character stands for itself. */
-function quoteRegex(text: string): string {
-  return text.replaceAll(/[\0!-/:-@[-`{-~]/g, char => (char === '\0' ? '\\x00' : `\\${char}`))
 }

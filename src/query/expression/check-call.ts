@@ -1,12 +1,12 @@
 /** Calls of functions and operators, checked against the table of functions.ts. */
 import type { ColumnType } from '../../format/schema.ts'
-import { LIKE_PATTERN_CHARACTERS_MAX } from '../../util/limits.ts'
 import type { Call, Expression } from './ast.ts'
 import type { Checker } from './check.ts'
-import { type Argument, DATE_PARTS, type FunctionSpec, functionOf, READ_PARTS } from './functions.ts'
+import { type Constants, growthOf, readConstant } from './constant-arguments.ts'
+import { type Argument, type FunctionSpec, functionOf } from './functions.ts'
 import { quoted } from './operand.ts'
 import { boundValue, castTo, isNumber, nullOf, operation, type Typed } from './typed.ts'
-import { Refused } from './values.ts'
+import { partOf, Refused } from './values.ts'
 
 const DAY_MS = 86_400_000
 
@@ -46,16 +46,17 @@ function checkAggregate(call: Call, spec: FunctionSpec, checker: Checker): Typed
   const values = spec.hasCondition === true ? call.arguments.slice(0, -1) : call.arguments
   const given = spec.hasCondition === true ? (call.arguments.at(-1) ?? null) : call.filter
   const filter = given === null ? {} : { filter: checker.condition(given) }
-  const [value, last] = values
-  const operand =
-    value === undefined ? undefined : argument(call.name, spec.arguments[0] as Argument, value, checker)
-  const operands = operand === undefined ? [] : [operand]
-  const number = last === undefined ? spec.number : fraction(call.name, last)
+  const isQuantile = spec.arguments[1] === 'fraction'
+  const operands = values
+    .slice(0, isQuantile ? 1 : 2)
+    .map((value, index) => argument(call.name, spec.arguments[index] as Argument, value, checker))
+  const [operand] = operands
+  const number = isQuantile ? fraction(call.name, values[1] as Expression) : spec.number
   const more = { ...filter, ...(number === undefined ? {} : { number }) }
   const kind = spec.result === 'same' ? (operand?.kind ?? 'null') : spec.result
   const isSum = spec.op === 'sum'
-  if (kind !== 'integer' || spec.op === 'min' || spec.op === 'max')
-    return operation(spec.op, kind, operands, more)
+  if (kind !== 'integer' || (spec.result === 'same' && !isSum))
+    return operation(spec.op, kind, operands, { ...more, bits: operand?.bits ?? 0 })
   const bits = ROWS_BITS + (isSum ? (operand?.bits ?? 0) : 0)
   if (bits > INTEGER_BITS_MAX) return operation('sum', 'real', [castTo('DOUBLE', operand as Typed)], more)
   return operation(spec.op, kind, operands, { ...more, bits })
@@ -71,7 +72,7 @@ function checkScalar(call: Call, spec: FunctionSpec, checker: Checker): Typed {
   const { name } = call
   const [first] = call.arguments
   if (spec.op === 'now' || spec.op === 'today') return nowOf(spec.op, checker.nowMs)
-  if (spec.op === 'json_text' || spec.op === 'json_value') return checkJson(call, spec, checker)
+  if (spec.arguments[0] === 'json') return checkJson(call, spec, checker)
   if (spec.op === 'cast') return checker.cast(first as Expression, spec.type as ColumnType)
   if (spec.arguments[0] === 'same') {
     const operands = checker.group(call.arguments, spec.op === 'nullif' ? [undefined, 'never'] : [])
@@ -80,25 +81,26 @@ function checkScalar(call: Call, spec: FunctionSpec, checker: Checker): Typed {
     return operation(spec.op, kind, operands)
   }
   if (spec.op === 'concat' || spec.op === '||') checker.joinTexts(call.arguments.length)
-  const words: Words = spec.part === undefined ? {} : { word: spec.part }
+  let constants: Constants = spec.part === undefined ? {} : { word: spec.part }
   const operands: Typed[] = []
   for (const [index, expression] of call.arguments.entries()) {
     const wanted = spec.arguments[Math.min(index, spec.arguments.length - 1)] as Argument
-    if (wanted === 'part') words.word = partOf(name, expression, spec.op)
-    else if (wanted === 'search') operands.push(searchOf(name, expression, checker))
-    else if (wanted === 'digits') words.number = digits(name, expression)
-    else operands.push(argument(name, wanted, expression, checker))
+    const read = readConstant(wanted)
+    if (read === undefined) operands.push(argument(name, wanted, expression, checker))
+    else {
+      const constant = partOf(name, () => read(expression, spec.op, constants.word ?? ''))
+      if ('kind' in constant) operands.push(constant)
+      else constants = { ...constants, ...constant }
+    }
   }
-  return scalarOf(spec, operands, words)
+  const { op = spec.op, ...words } = constants
+  const growth = partOf(name, () => growthOf(op, operands, words.word))
+  if (growth === undefined) return scalarOf({ ...spec, op }, operands, words)
+  if (growth > 1) checker.joinTexts(growth)
+  return scalarOf({ ...spec, op }, operands, { ...words, number: growth })
 }
 
-/** The arguments that are no values. */
-interface Words {
-  word?: string
-  number?: number
-}
-
-function scalarOf(spec: FunctionSpec, operands: readonly Typed[], words: Words): Typed {
+function scalarOf(spec: FunctionSpec, operands: readonly Typed[], words: Constants): Typed {
   const { op, result } = spec
   const [operand = nullOf('null')] = operands
   const isWhole = operand.kind === 'integer' && words.number === undefined
@@ -109,7 +111,14 @@ function scalarOf(spec: FunctionSpec, operands: readonly Typed[], words: Words):
   return operation(op, kind, operands, bits === undefined ? words : { ...words, bits })
 }
 
-const RESULT_BITS: Readonly<Record<string, number>> = { length: 33, date_part: 40, date_diff: 64 }
+const RESULT_BITS: Readonly<Record<string, number>> = {
+  length: 33,
+  strpos: 33,
+  json_array_length: 33,
+  date_part: 40,
+  date_diff: 64,
+  sign: 1,
+}
 
 function argument(name: string, wanted: Argument, expression: Expression, checker: Checker): Typed {
   if (wanted === 'time') return timeOf(name, expression, checker)
@@ -153,31 +162,10 @@ function nowOf(op: 'now' | 'today', nowMs: number): Typed {
   return boundValue({ type: 'TIMESTAMP', value: String(BigInt(nowMs) * 1000n) })
 }
 
-function partOf(name: string, expression: Expression, op: string): string {
-  const parts: readonly string[] = op === 'date_part' ? READ_PARTS : DATE_PARTS
-  const word = expression.kind === 'text' ? expression.text.toLowerCase() : ''
-  if (parts.includes(word)) return word
-  throw new Refused(`${name}: its first argument is one of '${parts.join("', '")}'`)
-}
-
-function searchOf(name: string, expression: Expression, checker: Checker): Typed {
-  if (expression.kind === 'text' && expression.text.length <= LIKE_PATTERN_CHARACTERS_MAX)
-    return checker.check(expression)
-  throw new Refused(
-    `${name}: what it looks for is written as a text of at most ${LIKE_PATTERN_CHARACTERS_MAX} characters`,
-  )
-}
-
 function fraction(name: string, expression: Expression): number {
   const number = expression.kind === 'number' ? Number(expression.text) : -1
   if (number >= 0 && number <= 1) return number
   throw new Refused(`${name}: its second argument is a number from 0 to 1`)
-}
-
-function digits(name: string, expression: Expression): number {
-  const number = expression.kind === 'number' ? Number(expression.text) : 99
-  if (Number.isInteger(number) && Math.abs(number) <= 18) return number
-  throw new Refused(`${name}: its second argument is a whole number from -18 to 18`)
 }
 
 /** `column -> 'a' ->> 'b'` is one path into a column. */
@@ -191,7 +179,9 @@ function checkJson(call: Call, spec: FunctionSpec, checker: Checker): Typed {
   const isClickHouse = spec.type !== undefined
   const path = keys.map(key => pathOf(call.name, key, isClickHouse)).join('')
   const word = `${isPath ? from.word : ''}${path}`
-  if (!isClickHouse) return operation(spec.op, spec.result as 'text' | 'json', [column], { word })
+  const bits = RESULT_BITS[spec.op] ?? 0
+  if (!isClickHouse)
+    return operation(spec.op, spec.result as 'text' | 'json' | 'integer', [column], { word, bits })
   const text = operation('json_text', 'text', [column], { word })
   return spec.type === 'STRING' ? text : castTo(spec.type as ColumnType, text)
 }

@@ -1,7 +1,7 @@
 /**
  * The functions of users' SQL: names, arguments, results. A function that is not in this table does
- * not exist. All of them are free of side effects, and none makes a text longer than the texts it
- * is given. docs/expressions.md shows this table, and a test compares the two.
+ * not exist. All of them are free of side effects, and none but a replacement makes a text longer
+ * than the texts it is given. docs/expressions.md shows this table, and a test compares the two.
  */
 import type { ColumnType } from '../../format/schema.ts'
 import { operation, type Typed, type ValueKind } from './typed.ts'
@@ -17,6 +17,9 @@ import { operation, type Typed, type ValueKind } from './typed.ts'
  *   fraction  a number from 0 to 1, digits a whole number from -18 to 18; both written as numbers
  *   path      a JSON path or key, written as a text
  *   search    a short text, written as a text: a search takes the product of both lengths at worst
+ *   needle, literal   the same: `needle` is not empty, `literal` takes the place of what is found
+ *   pattern   a regular expression, written as a text; options are its letters, group its number
+ *   place     a whole number other than 0, format that of a time, width an interval; all written
  */
 export type Argument =
   | 'boolean'
@@ -33,6 +36,14 @@ export type Argument =
   | 'digits'
   | 'path'
   | 'search'
+  | 'needle'
+  | 'literal'
+  | 'pattern'
+  | 'options'
+  | 'group'
+  | 'place'
+  | 'format'
+  | 'width'
 
 export interface FunctionSpec {
   /** In lower case. All mean the same. */
@@ -48,8 +59,8 @@ export interface FunctionSpec {
   readonly isAggregate?: true
   /** The last argument is the condition of its FILTER, as in ClickHouse's countIf. */
   readonly hasCondition?: true
-  /** The date's part that the name says, as in toStartOfDay. */
-  readonly part?: DatePart
+  /** The date's part that the name says, as in toStartOfDay, or the format of strftime. */
+  readonly part?: string
   /** The type of a conversion. */
   readonly type?: ColumnType
   readonly number?: number
@@ -72,6 +83,11 @@ const AGGREGATES: readonly Listed[] = [
   { names: ['avg', 'average', 'mean'], arguments: ['number'], op: 'average', result: 'real' },
   { names: ['min'], arguments: ['plain'], result: 'same' },
   { names: ['max'], arguments: ['plain'], result: 'same' },
+  { names: ['any_value'], arguments: ['plain'], op: 'min', result: 'same' },
+  { names: ['arg_max', 'argmax', 'max_by'], arguments: ['plain', 'plain'], result: 'same' },
+  { names: ['arg_min', 'argmin', 'min_by'], arguments: ['plain', 'plain'], result: 'same' },
+  { names: ['bool_and'], arguments: ['boolean'], op: 'min', result: 'boolean' },
+  { names: ['bool_or'], arguments: ['boolean'], op: 'max', result: 'boolean' },
   { names: ['median'], arguments: ['number'], op: 'quantile', result: 'real', number: 0.5 },
   { names: ['quantile', 'quantile_cont'], arguments: ['number', 'fraction'], result: 'real' },
   {
@@ -98,6 +114,9 @@ const SCALARS: readonly Listed[] = [
   { names: ['round'], arguments: ['number', 'digits'], optional: 1, result: 'real' },
   { names: ['floor'], arguments: ['number'], result: 'real' },
   { names: ['ceil', 'ceiling'], arguments: ['number'], result: 'real' },
+  { names: ['sqrt'], arguments: ['number'], result: 'real' },
+  { names: ['power', 'pow'], arguments: ['number', 'digits'], result: 'real' },
+  { names: ['sign'], arguments: ['number'], result: 'integer' },
   { names: ['coalesce', 'ifnull'], arguments: ['same'], repeats: true, result: 'same' },
   { names: ['nullif'], arguments: ['same', 'same'], result: 'same' },
   { names: ['greatest'], arguments: ['same'], repeats: true, result: 'same' },
@@ -114,6 +133,19 @@ const SCALARS: readonly Listed[] = [
   { names: ['starts_with', 'startswith'], arguments: ['text', 'text'], result: 'boolean' },
   { names: ['ends_with', 'endswith'], arguments: ['text', 'text'], result: 'boolean' },
   { names: ['contains'], arguments: ['text', 'search'], result: 'boolean' },
+  { names: ['strpos', 'position', 'instr'], arguments: ['text', 'needle'], result: 'integer' },
+  { names: ['left'], arguments: ['text', 'integer'], result: 'text' },
+  { names: ['right'], arguments: ['text', 'integer'], result: 'text' },
+  { names: ['replace'], arguments: ['text', 'needle', 'literal'], result: 'text' },
+  { names: ['split_part'], arguments: ['text', 'needle', 'place'], result: 'text' },
+  { names: ['regexp_matches'], arguments: ['text', 'pattern', 'options'], optional: 1, result: 'boolean' },
+  { names: ['regexp_extract'], arguments: ['text', 'pattern', 'group'], optional: 1, result: 'text' },
+  {
+    names: ['regexp_replace'],
+    arguments: ['text', 'pattern', 'literal', 'options'],
+    optional: 1,
+    result: 'text',
+  },
 ]
 
 const TIMES: readonly Listed[] = [
@@ -141,6 +173,11 @@ const TIMES: readonly Listed[] = [
     minute: ['minute', 'tominute'],
     second: ['second', 'tosecond'],
   }),
+  { names: ['epoch'], arguments: ['time'], op: 'date_part', result: 'real', part: 'epoch' },
+  { names: ['time_bucket'], arguments: ['width', 'time'], result: 'instant' },
+  { names: ['strftime'], arguments: ['time', 'format'], result: 'text' },
+  { names: ['dayname'], arguments: ['time'], op: 'strftime', result: 'text', part: '%A' },
+  { names: ['monthname'], arguments: ['time'], op: 'strftime', result: 'text', part: '%B' },
 ]
 
 const CONVERSIONS: readonly Listed[] = [
@@ -153,6 +190,7 @@ const CONVERSIONS: readonly Listed[] = [
 ]
 
 const JSON_FUNCTIONS: readonly Listed[] = [
+  { names: ['json_array_length'], arguments: ['json', 'path'], optional: 1, result: 'integer' },
   { names: ['->>', 'json_extract_string'], arguments: ['json', 'path'], op: 'json_text', result: 'text' },
   { names: ['->', 'json_extract'], arguments: ['json', 'path'], op: 'json_value', result: 'json' },
   ...(
@@ -189,7 +227,7 @@ function part(op: string, result: ValueKind, names: Partial<Record<DatePart, rea
     arguments: ['time'],
     op,
     result,
-    part: word as DatePart,
+    part: word,
   }))
 }
 

@@ -193,6 +193,67 @@ const METRICS: readonly (readonly [string, string | null])[] = [
   ["MAX(JSONExtractFloat(payload, 'n'))", '5'],
   ['MAX(length(name))', '1000'],
   ["MAX(upper(name)) FILTER (WHERE tenant = 'a')", 'BOB'],
+  ...(
+    [
+      ["replace(name, 'd', 'DD')", 'ADDa'],
+      ["replace(name, 'da', '')", 'A'],
+      ["split_part(name, 'd', 1) || split_part(name, 'd', -1) || split_part(name, 'd', 3)", 'Aa'],
+      ["split_part(name, 'd', -3) || split_part(name, 'Ada', 2)", ''],
+      ["CAST(position('a' IN name) AS VARCHAR) || strpos(name, 'x')::VARCHAR", '30'],
+      ["left(name, 2) || ' ' || right(name, 2) || ' ' || left(name, -1) || right(name, -1)", 'Ad da Adda'],
+      ['left(name, -5) || right(name, -5) || left(name, 0) || right(name, 9)', 'Ada'],
+      ['left(name, i64 * i64) || right(name, -i64 * i64)', 'Ada'],
+      [
+        "regexp_extract(name, 'D', 0) || regexp_extract(name, '(?i)D(.)', 1) || regexp_extract(name, 'd')",
+        'ad',
+      ],
+      ["regexp_replace(name, '[a-z]', '<\\0>') || regexp_replace(name, '[a-z]', '', 'g')", 'A<d>aA'],
+      ["regexp_replace(name, 'A', '_', 'gi') || regexp_replace(name, '(.)(.)', '\\2\\1\\\\')", '_d_dA\\a'],
+      ["CASE WHEN regexp_matches(name, '^a.a$', 'i') THEN 'yes' END", 'yes'],
+      ["CASE WHEN regexp_matches(name, '^a') THEN 'yes' ELSE 'no' END", 'no'],
+      ["CASE WHEN regexp_matches(name || '\n', 'a.') THEN 'yes' ELSE 'no' END", 'no'],
+      [
+        "strftime(ts, '%Y-%m-%d %H:%M:%S.%f %j %I %p %a %b 100%%')",
+        '2022-01-08 00:00:00.000000 008 12 AM Sat Jan 100%',
+      ],
+      ["dayname(ts) || ' ' || monthname(day)", 'Saturday January'],
+      ['CAST(time_bucket(INTERVAL 15 MINUTE, ts + INTERVAL 29 MINUTE) AS VARCHAR)', '2022-01-08 00:15:00'],
+      ["CAST(time_bucket(INTERVAL '1 week', ts) AS VARCHAR)", '2022-01-03 00:00:00'],
+      ['CAST(time_bucket(INTERVAL 5 YEAR, day) AS VARCHAR)', '2020-01-01 00:00:00'],
+      ['CAST(epoch(day) AS VARCHAR)', '1641600000.0'],
+    ] as const
+  ).map(([value, text]) => [`MAX(${value}) FILTER (WHERE flag)`, text] as const),
+  ["COUNT(replace(secret, 'x', ''))", '3'],
+  ["COUNT(split_part(secret, 'x', 9)) + COUNT(regexp_extract(secret, 'y'))", '6'],
+  ["MAX(position('ß' IN name))", '19'],
+  ['MAX(right(name, 3)) FILTER (WHERE i32 = 0 AND f64 = 0)', '👧 ß'],
+  ["MAX(strftime(ts, '%Y')) || MIN(strftime(ts - INTERVAL 10 YEAR, '%Y'))", '9999-9'],
+  ['COUNT(time_bucket(INTERVAL 100000 YEAR, ts))', '2'],
+  ['MAX(sqrt(f64))', '1.3038404810405297e+154'],
+  ['COUNT(sqrt(f64)) + COUNT(sqrt(-1.5 * i8))', '5'],
+  ['MAX(power(i8, 3))', '2048383'],
+  ['MIN(pow(i8, -1))', '-0.0078125'],
+  ['COUNT(power(i8, -2)) + COUNT(power(i8, 0))', '7'],
+  ['MAX(power(f64, 2))', null],
+  ['SUM(sign(i8)) + MAX(sign(f64)) + MIN(sign(-i64 * i64))', '1'],
+  ['any_value(name)', ''],
+  ['arg_max(name, i8)', ''],
+  ['argMin(name, f64)', 'Bob'],
+  ['max_by(name, ts) FILTER (WHERE i8 < 100)', 'Ada'],
+  // The greatest and the least value of those with an equal key.
+  [
+    "arg_max(name, tenant) FILTER (WHERE tenant = 'a') || min_by(name, tenant) FILTER (WHERE tenant = 'a')",
+    'BobAda',
+  ],
+  ['arg_max(flag, i8)', 'true'],
+  ['arg_min(day, i8) FILTER (WHERE false)', null],
+  ['bool_and(i8 < 127)', 'false'],
+  ['bool_or(i8 > 126)', 'true'],
+  ['bool_or(flag) FILTER (WHERE flag IS NULL)', null],
+  ["SUM(json_array_length(payload->'a', 'b'))", '2'],
+  ["MAX(json_array_length(payload, '$.a.b')) + MAX(json_array_length(payload, '$.n'))", '2'],
+  ["COUNT(json_array_length(payload, '$.empty')) + COUNT(json_array_length(payload, '$.nothing'))", '1'],
+  ['SUM(json_array_length(_service_payload))', '0'],
   ['MAX(length(substring(name, -9223372036854775808, 9223372036854775807)))', '1000'],
   ['MAX(length(substring(name, -i64)))', '19'],
   ['MAX(length(substring(name, 1, i64 * i64)))', '3'],
@@ -320,6 +381,86 @@ describe('is refused with a sentence:', () => {
   ] as const)
     test(sql, async () => {
       expect(await pool.count(sql)).toBe(`BAD: ${sentence}`)
+    })
+  for (const [sql, sentence] of [
+    ["name = replace(name, '', 'x')", 'replace: what it looks for is an empty text'],
+    [
+      "name = replace(name, name, 'x')",
+      'replace: what it looks for is written as a text of at most 1000 characters',
+    ],
+    [
+      `name = replace(name, 'ab', '${'x'.repeat(34)}')`,
+      'replace: a text becomes at most 16 times as long, and this replacement is too long',
+    ],
+    [
+      `name = replace(replace(name, 'a', '${'x'.repeat(9)}'), 'b', '${'y'.repeat(9)}')`,
+      'an expression joins at most 16 texts',
+    ],
+    ["name = split_part(name, '', 1)", 'split_part: what it looks for is an empty text'],
+    [
+      "name = split_part(name, ',', 0)",
+      'split_part: its third argument is a whole number from -100 to 100, and not 0',
+    ],
+    [
+      "name = split_part(name, '::', -1)",
+      'split_part: a place below 0 needs a separator of which no end is its begin, too',
+    ],
+    ["strpos(name, '') = 1", 'strpos: what it looks for is an empty text'],
+    ["left(name, 1.5) = 'x'", 'left: its argument is real, and a whole number is needed'],
+    ['regexp_matches(name, tenant)', 'regexp_matches: the pattern is written as a text'],
+    ["regexp_matches(name, 'a(b')", 'regexp_matches: the pattern has a group without its ")"'],
+    [
+      "regexp_matches(name, '(?=a)')",
+      'regexp_matches: the pattern is wrong at character 1, or it has a form that is not taken: see docs/expressions.md',
+    ],
+    [
+      "regexp_matches(name, 'é*+')",
+      'regexp_matches: the pattern is wrong at character 3, or it has a form that is not taken: see docs/expressions.md',
+    ],
+    [
+      "regexp_matches(name, '(a)\\1')",
+      'regexp_matches: the pattern is wrong at character 4, or it has a form that is not taken: see docs/expressions.md',
+    ],
+    [
+      "regexp_matches(name, 'a)')",
+      'regexp_matches: the pattern is wrong at character 2, or it has a form that is not taken: see docs/expressions.md',
+    ],
+    [
+      "regexp_matches(name, '(a{100}){6}')",
+      'regexp_matches: the pattern has more than 500 characters, counted as often as they are repeated',
+    ],
+    [
+      `regexp_matches(name, '${'a'.repeat(1_001)}')`,
+      'regexp_matches: the pattern is longer than 1000 characters',
+    ],
+    ["regexp_matches(name, 'a', 'g')", "regexp_matches: its options are 'i'"],
+    ["regexp_replace(name, 'a', 'b', 'x') = ''", "regexp_replace: its options are 'i', 'g' or 'gi'"],
+    [
+      "regexp_extract(name, '(a)', 2) = ''",
+      'regexp_extract: its third argument is the number of a group, of which the pattern has 1',
+    ],
+    [
+      "regexp_replace(name, 'a*', 'b', 'g') = ''",
+      "regexp_replace: the pattern matches an empty text, so that 'g' finds one everywhere",
+    ],
+    [
+      "regexp_replace(name, '(a)', '\\2') = ''",
+      'regexp_replace: in the replacement \\ stands before another one, or before the number of a group, of which the pattern has 1',
+    ],
+    ['power(f64, 0.5) = 1', 'power: its second argument is a whole number from -18 to 18'],
+    [
+      'time_bucket(INTERVAL 0 DAY, ts) = ts',
+      'time_bucket: its first argument is an interval above 0, such as INTERVAL 15 MINUTE',
+    ],
+    ['time_bucket(INTERVAL 100001 YEAR, ts) = ts', 'time_bucket: its interval has at most 100000 years'],
+    [
+      "strftime(ts, '%G') = ''",
+      'strftime: the format is a text of 1 to 100 characters with %Y %m %d %H %I %M %S %f %p %j %a %A %b %B %%',
+    ],
+    ['ln(f64) > 1', 'there is no function "ln"'],
+  ] as const)
+    test(sql.slice(0, 60), async () => {
+      expect(await pool.count(sql)).toBe(`BAD: filterSql: ${sentence}`)
     })
   for (const [sql, sentence] of [
     ['i8', 'expression: column "i8" stands outside of an aggregate such as SUM(…)'],
