@@ -112,17 +112,26 @@ let last: Promise<unknown> = Promise.resolve()
 /**
  * Opens a file, calls `work` and frees the file. Every error of `work` becomes Damaged naming the
  * file. `work` must not call this function.
+ * @param bytesOf reads ranges of the file
  */
-export function withParquet<T>(file: string, work: (parquet: ParquetFile) => Promise<T>): Promise<T> {
-  const done = last.then(() => readOne(file, work))
+export function withParquet<T>(
+  file: string,
+  work: (parquet: ParquetFile) => Promise<T>,
+  bytesOf: (file: string) => Promise<Blob> = openAsBlob,
+): Promise<T> {
+  const done = last.then(() => readOne(file, work, bytesOf))
   last = done.catch(() => undefined)
   return done
 }
 
-async function readOne<T>(file: string, work: (parquet: ParquetFile) => Promise<T>): Promise<T> {
+async function readOne<T>(
+  file: string,
+  work: (parquet: ParquetFile) => Promise<T>,
+  bytesOf: (file: string) => Promise<Blob>,
+): Promise<T> {
   const opened: { parquet?: ParquetFile } = {}
   const read = async () => {
-    opened.parquet = await parquetWasm().ParquetFile.fromFile(await openAsBlob(file))
+    opened.parquet = await parquetWasm().ParquetFile.fromFile(await bytesOf(file))
     return await work(opened.parquet)
   }
   let onTrap: (error: Error) => void = () => undefined

@@ -7,7 +7,7 @@
 import { rm } from 'node:fs/promises'
 import { monotonicMs } from '../util/clock.ts'
 import { must } from '../util/errors.ts'
-import { EXPORT_BATCH_ROWS, ROW_GROUP_ROWS } from '../util/limits.ts'
+import { CHUNK_ROWS, ROW_GROUP_ROWS } from '../util/limits.ts'
 import { badAnswerOf, type QuestionDeps } from './ask.ts'
 import { nextExportFile } from './copy-rows.ts'
 import { type BadQuery, badQueryOf } from './expression/values.ts'
@@ -80,14 +80,18 @@ export function statementCopies({
   }
 }
 
-/** Without dictionaries a row group has the bytes that it takes in memory. */
+/**
+ * Of a file that is read back, each row group tells the bytes that it takes in memory: it has no
+ * dictionaries, so that a long text of many rows counts for each. DuckDB writes that in its memory
+ * for few rows only.
+ */
 function targetOf(file: string, { rowsMax, isSent }: CopyOptions): ParquetTarget {
   return {
     format: 'parquet',
     file,
     compression: 'zstd',
     hasDictionaries: isSent,
-    rowGroupRows: isSent ? ROW_GROUP_ROWS : EXPORT_BATCH_ROWS,
+    rowGroupRows: isSent ? ROW_GROUP_ROWS : CHUNK_ROWS,
     rowsMax,
   }
 }

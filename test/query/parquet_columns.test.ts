@@ -3,12 +3,12 @@ import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { type Table, tableFromIPC } from 'apache-arrow'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { END_OF_STREAM } from '../../src/format/arrow.ts'
+import { END_OF_STREAM, HEADER, MESSAGE_HEAD_BYTES, messageParts } from '../../src/format/arrow.ts'
 import type { PartOfFile } from '../../src/query/arrow/export-stream.ts'
 import { parquetPart } from '../../src/query/arrow/parquet-parts.ts'
 import type { Bound } from '../../src/query/expression/values.ts'
 import { rowsOfPool, type SegmentEngine } from '../../src/query/plan/segment-task.ts'
-import { EXPORT_BATCH_BYTES } from '../../src/util/limits.ts'
+import { CHUNK_ROWS, EXPORT_BATCH_BYTES } from '../../src/util/limits.ts'
 import { schemaOf, TestPool } from './pool.ts'
 
 const pool = new TestPool()
@@ -36,7 +36,7 @@ async function copy(
     file,
     compression: 'zstd',
     hasDictionaries,
-    rowGroupRows: 16_384,
+    rowGroupRows: CHUNK_ROWS,
     rowsMax,
   } as const
   const source = rowsOfPool(schema, { segments: [] })
@@ -181,8 +181,18 @@ test('a part has a bounded size, also where one text stands in all rows', async 
   const all = await parts(file, 'arrow')
   expect(all.map(({ rows }) => rows).reduce((sum, rows) => sum + rows)).toBe(5_000)
   expect(Math.max(...all.map(({ bytes }) => bytes.byteLength))).toBeLessThan(1.1 * EXPORT_BATCH_BYTES)
+  const kinds = all.map(({ bytes }) => messageParts(bytes.subarray(MESSAGE_HEAD_BYTES)).header)
+  expect(kinds).toEqual([HEADER.schema, ...Array.from({ length: all.length - 1 }, () => HEADER.recordBatch)])
   const table = await arrow(file)
   expect([table.numRows, table.getChild('s')?.get(4_999)?.length]).toEqual([5_000, 20_000])
+})
+
+test('nulls, which Parquet has for nothing, count too', async () => {
+  const nulls = Array.from({ length: 100 }, (_, n) => `NULL AS c${n}`).join()
+  const { file } = await copy(`SELECT ${nulls} FROM range(20000)`)
+  const all = await parts(file, 'arrow')
+  expect(all.map(({ rows }) => rows).reduce((sum, rows) => sum + rows)).toBe(20_000)
+  expect(Math.max(...all.map(({ rows }) => rows))).toBeLessThan(EXPORT_BATCH_BYTES / 1_000)
 })
 
 test('a number beyond 38 digits fails, and is never rounded', async () => {
