@@ -6,6 +6,8 @@ import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { tableFromIPC } from 'apache-arrow'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { ControlRequest, Reply } from '../../src/api/api-types.ts'
+import { queryRoute } from '../../src/api/query-route.ts'
 import { STREAM_ROWS_DEFAULT } from '../../src/util/limits.ts'
 import { fetchToken, removeLeftovers, send, startServer, type TestServer } from '../util/server.ts'
 
@@ -158,6 +160,27 @@ test('JSON keeps its limit, and what is wrong comes before any byte', async () =
   expect(await detailOf(wrong)).toEqual([400, 'bad_request', expect.stringContaining('nothing')])
   expect((await get({ sql: MILLION, format: 'csv' }, 'Bearer x')).status).toBe(401)
 })
+
+test.each([{ format: 'parquet' }, { format: 'csv', maxRows: '5' }])(
+  'a cluster refuses %j',
+  async parameters => {
+    const never = () => Promise.reject(new Error('it is not asked'))
+    const graphql = async () => ({ status: 400, headers: {}, body: '{}' })
+    const { handle } = queryRoute({
+      graphql,
+      exportThread: { part: never, table: never },
+      copyStatement: undefined,
+    })
+    const query = `${new URLSearchParams({ sql: 'SELECT 1', ...parameters })}`
+    const request = { query, body: new Uint8Array(), address: '', authorization: '' }
+    const reply = (await handle(request as unknown as ControlRequest)) as Reply
+    expect(JSON.parse(`${reply.body}`)).toMatchObject({
+      status: 400,
+      code: 'bad_parameter',
+      detail: expect.stringMatching(/^a node of a cluster has no format=parquet and no maxRows/),
+    })
+  },
+)
 
 /** A client that reads the head and nothing after it. */
 async function stalled(format: string, authorization = `Bearer ${token}`): Promise<Socket> {
