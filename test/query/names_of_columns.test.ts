@@ -3,6 +3,7 @@
  * columns, and a name with a dot is one name.
  */
 import { afterAll, expect, test } from 'vitest'
+import { counter } from '../../src/query/plan/counter.ts'
 import { dataGrid } from '../../src/query/plan/data-grid.ts'
 import { leaderboard } from '../../src/query/plan/leaderboard.ts'
 import { metricReport } from '../../src/query/plan/metric-report.ts'
@@ -16,7 +17,9 @@ import { schemaOf, TestPool } from './pool.ts'
 const pool = new TestPool()
 afterAll(() => pool.close())
 
-const NAMES = 'c1 C2 place value key all count d0 m0 k2 p0 rows s1 r.c1 r.n s.value size null'.split(' ')
+const NAMES = 'c1 C2 place value key all count d0 m0 k2 p0 rows s1 r.c1 r.n s.value size null v k o'.split(
+  ' ',
+)
 const PLAIN = 'plain'
 
 /** Answers over a pool whose timestamp has the name, as texts in which it is called as before. */
@@ -71,6 +74,14 @@ async function answersOf(name: string): Promise<string[]> {
     }),
     await ask(timeSeries, { metric: sum, granularity: 'HOUR', groupBy: ['id', name] }),
     await ask(topValues, { column: name, maxValues: 5 }),
+    ...(await Promise.all(
+      [
+        `arg_max(id, "${name}") || arg_min(r, "${name}")`,
+        `MAX(sqrt(power(epoch("${name}") / n, 2)))`,
+        `MAX(left(r, CAST(n AS INTEGER)) || CAST("${name}" + INTERVAL 1 DAY AS VARCHAR))`,
+        `COUNT(nullif("${name}" + INTERVAL 1 DAY, time_bucket(INTERVAL 1 MONTH, "${name}")))`,
+      ].map(expression => ask(counter, { metric: { kind: 'custom', expression } })),
+    )),
     await ask(columnValues, { column: name }),
   ]
 }

@@ -10,6 +10,7 @@ import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { isOutOfMemory } from '../../util/duckdb-errors.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { jsonIn } from '../../util/json.ts'
+import { boundArrows } from '../expression/arrows.ts'
 import type { Expression, SqlStatement } from '../expression/ast.ts'
 import { StatementReader } from '../expression/read-statement.ts'
 import { ExpressionReader } from '../expression/read-tree.ts'
@@ -50,12 +51,12 @@ export class SqlParser {
 
   /** The tree of one expression, or BadQuery. Rejects with Unavailable if there is no memory. */
   parse(text: string): Promise<Expression | BadQuery> {
-    return this.#parse(text, 'expression', `${BEFORE}${text}${AFTER}`, ExpressionReader)
+    return this.#parse(text, 'expression', ExpressionReader)
   }
 
   /** The tree of one SELECT, or BadQuery. Rejects with Unavailable if there is no memory. */
   parseStatement(text: string): Promise<SqlStatement | BadQuery> {
-    return this.#parse(text, 'statement', text, StatementReader)
+    return this.#parse(text, 'statement', StatementReader)
   }
 
   close(): void {
@@ -65,11 +66,12 @@ export class SqlParser {
   async #parse<Tree>(
     text: string,
     form: SqlForm,
-    sql: string,
     Reader: new (sql: string) => { statement(json: unknown): Tree },
   ): Promise<Tree | BadQuery> {
     const problem = sqlTextProblem(text, form)
     if (problem !== undefined) return { badRequest: problem }
+    const bound = boundArrows(text)
+    const sql = form === 'expression' ? `${BEFORE}${bound}${AFTER}` : bound
     const answer = await this.#serialize(sql)
     if (typeof answer !== 'string') return answer
     const json = readAnswer(answer)

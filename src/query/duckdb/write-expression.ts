@@ -387,7 +387,9 @@ export class DuckdbWriter {
   /** Of equal keys the one with the greatest value, or the least: no order of rows decides. */
   #valueOfExtreme(typed: Typed): string {
     const [value, key] = this.#all(typed.operands)
-    const known = only(`{'k': ${key}, 'v': ${value}}`, 'v.k IS NOT NULL AND v.v IS NOT NULL')
+    // `v.k` would be a field of a column named v.
+    const isKnown = "struct_extract(v, 'k') IS NOT NULL AND struct_extract(v, 'v') IS NOT NULL"
+    const known = only(`{'k': ${key}, 'v': ${value}}`, isKnown)
     return `struct_extract(${typed.op.slice(4)}(${known})${this.#filter(typed)}, 'v')`
   }
 

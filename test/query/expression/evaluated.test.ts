@@ -81,6 +81,14 @@ const FILTERS: readonly (readonly [string, number])[] = [
   // Another row has 1e999, which is no finite number.
   ["CAST(payload->>'n' AS DOUBLE) > 4", 1],
   ["_service_payload->>'n' = 2", 1],
+  // DuckDB's arrows bind less than AND.
+  ["payload->>'n' = '5' AND payload->>'s' = 'x' AND NOT payload->>'t' = 'no'", 1],
+  ["tenant = 'a' AND payload -> 'a' -> 'b' ->> 1 /* 0 */ = 'é' OR false", 1],
+  ["'5' = payload->>'n' AND 'x5' = (payload)->>'s' || payload->>'n'", 1],
+  ["i8 = 1 AND (payload->'a')->>'b' IS NOT NULL AND payload->>'n' IN ('4', '5')", 1],
+  ["\"payload\"->>'n' BETWEEN '4' AND payload->>'n' AND lower(payload->>'s') LIKE 'x'", 1],
+  ["CASE WHEN flag AND payload->>'n' = '5' THEN payload->>'s' ELSE payload->'a'->>'b' END = 'x'", 1],
+  ["name <> 'payload->>''n''' AND CAST(payload->>'n' AS INTEGER) = 2 + 3 -- payload->>'s'", 1],
   // A key that begins with $ is no path.
   ["_service_payload->>'$ip' = '::1'", 1],
   ["_service_payload->>'$.$ip' = '::1' AND JSONExtractString(_service_payload, '$ip') = '::1'", 1],
