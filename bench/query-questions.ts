@@ -6,7 +6,8 @@ export interface Question {
   readonly document: string
   /** The value of `$input` for the pool of this id. */
   readonly input: (poolId: string) => object
-  readonly sql: { readonly duckdb: string; readonly clickHouse: string; readonly postgres: string }
+  /** Absent: the peer has no form of it. Those with a window are for DuckDB alone. */
+  readonly sql: { readonly duckdb: string; readonly clickHouse?: string; readonly postgres?: string }
 }
 
 const START_MS = Date.UTC(2026, 0, 1)
@@ -136,8 +137,44 @@ export function QUESTIONS(rows: number): readonly Question[] {
         from => `SELECT type, count(*) AS c, avg(amount) AS a FROM ${from} GROUP BY type ORDER BY c DESC`,
       ),
     },
+    ...WINDOWED.map(([name, sqlOf]) => ({
+      name: `window: ${name}`,
+      document: 'query ($input: SqlV1Input!) { sqlV1(input: $input) { columns { columnName } rows } }',
+      input: (id: string) => ({ query: sqlOf(`"${id}"`), dialect: 'POSTGRESQL' }),
+      // ClickHouse 18.16 has no windows, and PostgreSQL no QUALIFY.
+      sql: { duckdb: sqlOf('events') },
+    })),
   ]
 }
+
+/** Statements with window functions. */
+const WINDOWED: readonly (readonly [name: string, sql: (from: string) => string])[] = [
+  [
+    'running sum of a tenant',
+    from =>
+      `SELECT h, sum(s) OVER (ORDER BY h) AS running FROM (SELECT date_trunc('hour', time) AS h, sum(amount) AS s FROM ${from} WHERE tenant = '${TENANT}' GROUP BY 1) ORDER BY h`,
+  ],
+  [
+    'newest event of each tenant',
+    from =>
+      `SELECT tenant, id, amount FROM ${from} QUALIFY row_number() OVER (PARTITION BY tenant ORDER BY time DESC) = 1 ORDER BY tenant LIMIT 1000`,
+  ],
+  [
+    'first three types of each tenant',
+    from =>
+      `SELECT tenant, type, n FROM (SELECT tenant, type, count(*) AS n FROM ${from} GROUP BY ALL) QUALIFY rank() OVER (PARTITION BY tenant ORDER BY n DESC) <= 3 ORDER BY ALL LIMIT 5000`,
+  ],
+  [
+    'longest pauses of a tenant',
+    from =>
+      `SELECT time, epoch_us(time) - lag(epoch_us(time)) OVER (ORDER BY time) AS pause FROM ${from} WHERE tenant = '${TENANT}' ORDER BY pause DESC NULLS LAST LIMIT 10`,
+  ],
+  [
+    'moving average of an hour by minute',
+    from =>
+      `SELECT m, avg(s) OVER (ORDER BY m ROWS 59 PRECEDING) AS a FROM (SELECT time_bucket(INTERVAL 1 MINUTE, time) AS m, sum(amount) AS s FROM ${from} GROUP BY 1) ORDER BY m LIMIT 10000`,
+  ],
+]
 
 function middleId(rows: number): string {
   return `evt-00000000${String(Math.floor(rows / 2)).padStart(12, '0')}`

@@ -58,6 +58,8 @@ export const SECTIONS = [
       'docs/query.md',
       'docs/expressions.md',
       'docs/sql.md',
+      'docs/sql-functions.md',
+      'docs/sql-forms.md',
       'docs/senders.md',
       'docs/jobs.md',
       'docs/import.md',

@@ -28,6 +28,8 @@ import { FUNCTIONS } from '../src/query/expression/functions.ts'
 import { PLACEHOLDERS_MAX } from '../src/query/expression/placeholders.ts'
 import { INTERVAL_MAX } from '../src/query/expression/read-literal.ts'
 import { STATEMENT_COLUMNS_MAX } from '../src/query/sql/select-names.ts'
+import { LISTED, LISTS_MAX, TEXTS_MAX } from '../src/query/statement/functions.ts'
+import { REWRITTEN } from '../src/query/statement/rewrite-call.ts'
 import { FORMAT_VERSION } from '../src/util/data-folder.ts'
 import { must } from '../src/util/errors.ts'
 import {
@@ -46,6 +48,9 @@ import {
   REGEX_SIZE_MAX,
   SPARE_FILES_MAX,
   SQL_TEXT_BYTES_MAX,
+  STATEMENT_DEPTH_MAX,
+  STATEMENT_NODES_MAX,
+  STATEMENT_READS_MAX,
   STATEMENT_ROWS_MAX,
   STATEMENT_SELECTS_MAX,
   STATEMENT_TABLES_MAX,
@@ -316,10 +321,52 @@ test('the page of statements has their limits', () => {
   expect(limits).toEqual(
     [
       STATEMENT_ROWS_MAX,
-      STATEMENT_COLUMNS_MAX,
-      STATEMENT_SELECTS_MAX,
       STATEMENT_TABLES_MAX,
+      STATEMENT_READS_MAX,
+      STATEMENT_NODES_MAX,
+      STATEMENT_DEPTH_MAX,
       STATEMENT_WORDS_MAX,
+      LISTS_MAX,
+      TEXTS_MAX,
     ].map(String),
   )
+  const { columns, selects } =
+    /At most (?<columns>[\d,]+) columns of a SELECT, (?<selects>\d+) SELECTs/.exec(read('docs/sql.md'))
+      ?.groups ?? {}
+  expect([columns?.replace(',', ''), selects]).toEqual(
+    [STATEMENT_COLUMNS_MAX, STATEMENT_SELECTS_MAX].map(String),
+  )
+})
+
+/** The lists of functions as the page has them: one line for each letter. */
+function listed(names: readonly string[]): string {
+  const letters = [...new Set(names.map(name => name.charAt(0)))].sort()
+  const line = (letter: string) =>
+    names
+      .filter(name => name.startsWith(letter))
+      .toSorted()
+      .map(name => `\`${name}\``)
+      .join(' ')
+  return letters.map(letter => `${line(letter)}\n`).join('\n')
+}
+
+test('the page of functions of statements has those of the list', () => {
+  const sections = read('docs/sql-functions.md').split('\n## ').slice(1)
+  const shown = Object.fromEntries(
+    sections.map(section => {
+      const [title = '', , ...lines] = section.split('\n')
+      return [title, `${lines.join('\n').trimEnd()}\n`]
+    }),
+  )
+  const own: readonly string[] = [...LISTED.scalars, ...LISTED.aggregates]
+  const others = [...new Set([...LISTED.others, ...REWRITTEN])].filter(
+    name => /^\w+$/.test(name) && !own.includes(name),
+  )
+  expect(shown).toEqual({
+    'Functions of values': listed(LISTED.scalars),
+    Aggregates: listed(LISTED.aggregates),
+    'With OVER': listed(LISTED.windows),
+    'After FROM': listed(LISTED.tables),
+    "Names of PostgreSQL's and ClickHouse's": listed(others),
+  })
 })

@@ -11,6 +11,7 @@ import type { ExportClient } from '../query/arrow/export-client.ts'
 import type { Answered } from '../query/ask.ts'
 import { csvOf, type Table, tableOf } from '../query/plan/answer-table.ts'
 import type { CopyStatement } from '../query/statement-copies.ts'
+import { isObject, jsonIn } from '../util/json.ts'
 import {
   GRAPHQL_BODY_BYTES_MAX,
   GRAPHQL_NESTING_MAX,
@@ -115,7 +116,7 @@ async function written(
 
 /** @param streams statements stream, as all else does not */
 function readRequest({ query, body }: ControlRequest, streams: boolean) {
-  const texts = readParameters(query, ['format', 'maxRows', 'sql', ...NAMES])
+  const texts = readParameters(query, ['format', 'maxRows', 'sql', 'parameters', ...NAMES])
   if (typeof texts === 'string') return texts
   const format = texts.get('format') ?? 'json'
   if (!isFormat(format)) return `format: it is one of ${Object.keys(FORMATS).join(', ')}`
@@ -140,12 +141,33 @@ function isFormat(text: string): text is Format {
 function readQuestion(texts: ReadonlyMap<string, string>, body: Uint8Array) {
   const given = readGiven(texts, body)
   if (typeof given === 'string') return given
-  const [name, ...others] = Object.keys(given)
-  if (name === 'sql' && others.length === 0) return { name: 'sqlV1' as const, input: { query: given['sql'] } }
+  const { parameters: values, ...questions } = given
+  const [name, ...others] = Object.keys(questions)
+  if (name === 'sql' && others.length === 0) {
+    const parameters = values === undefined ? undefined : readValues(values)
+    if (typeof parameters === 'string') return parameters
+    return { name: 'sqlV1' as const, input: { query: given['sql'], parameters } }
+  }
+  if (values !== undefined) return 'parameters: only a statement (sql) has them'
   const known = NAMES.find(each => each === name)
   if (known === undefined || others.length > 0) return `give exactly one question: sql, ${NAMES.join(', ')}`
   return { name: known, input: given[known] }
 }
+
+/** Parameters of a statement, from a list or from an object with their names; or what is wrong. */
+function readValues(values: unknown): readonly object[] | string {
+  const isList = Array.isArray(values)
+  if (!isList && !isObject(values)) return 'parameters: a list of values, or an object with their names'
+  const read = Object.entries(values).map(([name, value]) => {
+    const type = typeof value === 'number' && !Number.isInteger(value) ? 'DOUBLE' : TYPES[typeof value]
+    if (value !== null && type === undefined) return undefined
+    return { ...(isList ? {} : { name }), value: value === null ? null : String(value), type: type ?? null }
+  })
+  if (read.includes(undefined)) return 'parameters: a value is a text, a number, true, false or null'
+  return read as object[]
+}
+
+const TYPES: Readonly<Record<string, string>> = { string: 'STRING', number: 'INT64', boolean: 'BOOLEAN' }
 
 /** The questions of the parameters and of the body by their names, or what is wrong with them. */
 function readGiven(
@@ -155,8 +177,14 @@ function readGiven(
   const given = new Map<string, unknown>()
   for (const [name, text] of texts) {
     if (name === 'format' || name === 'maxRows') continue
-    const value = name === 'sql' ? text : readJsonObject(`The parameter ${name}`, Buffer.from(text))
-    if (name !== 'sql' && typeof value === 'string') return value
+    const isJson = name !== 'sql' && name !== 'parameters'
+    const value =
+      name === 'parameters'
+        ? jsonIn(text)
+        : isJson
+          ? readJsonObject(`The parameter ${name}`, Buffer.from(text))
+          : text
+    if (isJson && typeof value === 'string') return value
     given.set(name, value)
   }
   const asked = body.byteLength === 0 ? {} : readJsonObject('The body', body)

@@ -7,8 +7,9 @@
  */
 import type { PoolSchema } from '../format/schema.ts'
 import { monotonicMs, wallMs } from '../util/clock.ts'
-import { must, Unavailable } from '../util/errors.ts'
+import { must, STATEMENT_FAILED, Unavailable } from '../util/errors.ts'
 import { TraceStages } from '../util/trace-stages.ts'
+import { kindOfType } from './expression/typed.ts'
 import { type BadAnswer, type BadQuery, badQueryOf } from './expression/values.ts'
 import type { PlannedOutput } from './plan/answer-table.ts'
 import { countsAllRows, type Statement } from './plan/plan.ts'
@@ -110,9 +111,12 @@ async function answerIn<Query, Answer>(
       stages.end('SELECT', { ...SELECT, 'db.system.name': system, 'db.query.text': sql })
     reader.verifyAgain(pools)
     deps.onQuery(monotonicMs() - beganMs)
-    const answer = await reader.inTurn(() => plan.answer(done.rows))
+    const columns = done.types?.map((type, at) => ({ name: done.columns[at] ?? '', type }))
+    const answer = await reader.inTurn(() => plan.answer(done.rows, columns))
     const shown = done.rows.slice(0, plan.rowsShown)
-    const outputs = plan.select.outputs.map(({ name, value }) => ({ name, kind: value.kind }))
+    const outputs =
+      columns?.map(({ name, type }) => ({ name, kind: kindOfType(type) })) ??
+      plan.select.outputs.map(({ name, value }) => ({ name, kind: value.kind }))
     const answered = { ...done, rows: shown, answer, outputs, sql }
     // The costs tell of rows that the reader does not see.
     const seesAll = pools.every(({ policy }) => policy === null)
@@ -128,7 +132,8 @@ async function answerIn<Query, Answer>(
 const SELECT = { 'db.operation.name': 'SELECT' }
 
 /** The statement as it is shown: `rows` and `rows_1` are the pools' visible rows. */
-function sqlOf({ sql, commons }: Statement): string {
+function sqlOf({ sql, commons, native }: Statement): string {
+  if (native !== undefined) return native.shown
   return commons === undefined ? sql : `WITH ${commons} ${sql}`
 }
 
@@ -167,8 +172,8 @@ function countedRows(rows: number): QueryDone {
   }
 }
 
-/** The engine's codes for a question that no later try makes smaller. */
-const TOO_LARGE: readonly string[] = ['too_many_rows', 'answer_too_large', 'too_much_work']
+/** The engine's codes for a question that no later try makes better. */
+const TOO_LARGE: readonly string[] = ['too_many_rows', 'answer_too_large', 'too_much_work', STATEMENT_FAILED]
 
 export function badAnswerOf(error: unknown): BadAnswer | undefined {
   if (!(error instanceof Unavailable) || !TOO_LARGE.includes(error.code)) return undefined

@@ -28,6 +28,12 @@ function isInterrupt(error: unknown): boolean {
   return firstLine(error).startsWith('INTERRUPT')
 }
 
+/** True for a bug of DuckDB's. No connection of the database answers anything after it. */
+export function isBroken(error: unknown): boolean {
+  const message = error instanceof Error ? error.message : ''
+  return /^(?:INTERNAL|FATAL) Error/.test(firstLine(error)) || message.includes('has been invalidated')
+}
+
 /** The beginning of a code of Unavailable. */
 type Stage = 'query' | 'merge'
 

@@ -86,6 +86,9 @@ export class Unavailable extends Error {
 /** The code of what the tables of a store refuse, for a reason that does not go by itself. */
 export const TABLES_REFUSED = 'cluster_refused'
 
+/** The code of a user's statement that cannot run, or fails on its rows. Its message says why. */
+export const STATEMENT_FAILED = 'statement_failed'
+
 /** Nobody reads the answer any more. */
 export const CLIENT_GONE = () => new Unavailable('client_gone', 'the client has disconnected')
 

@@ -165,6 +165,12 @@ export const STATEMENT_WORDS_MAX = 256
 export const STATEMENT_SELECTS_MAX = 32
 /** Tables that a statement names after FROM and JOIN. Each takes a scan of its segments. */
 export const STATEMENT_TABLES_MAX = 16
+/** Nodes of the tree of a statement in DuckDB's own SQL: a text of 16 KiB has 8,000 at most. */
+export const STATEMENT_NODES_MAX = 10_000
+/** Their nesting: a sum of so many values nests as deep. DuckDB's own limit is 1,000. */
+export const STATEMENT_DEPTH_MAX = 300
+/** Tables that it reads, those inside of a table of WITH once for each time that it is named. */
+export const STATEMENT_READS_MAX = 64
 /** Rows of a statement's answer; more is BAD_REQUEST. */
 export const STATEMENT_ROWS_MAX = 10_000
 /**

@@ -453,7 +453,7 @@ describe('is refused, as the API refuses it', () => {
       'an unknown parameter',
       '',
       '?foo=1',
-      /^foo: there is no such parameter; this route takes format, maxRows, sql, counter, /,
+      /^foo: there is no such parameter; this route takes format, maxRows, sql, parameters, counter, /,
     ],
     ['a parameter in another case', '', '?Sql=x', /^Sql: there is no such parameter/],
     ['a parameter that is not JSON', '', '?counter={', /The parameter counter is not JSON/],

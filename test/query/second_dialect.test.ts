@@ -206,9 +206,13 @@ const WRITERS = [
   'duckdb/chunk-work.ts',
   'duckdb/engine.ts',
   'duckdb/live-rows.ts',
+  'duckdb/parquet-columns.ts',
   'duckdb/parse-sql.ts',
   'duckdb/write-expression.ts',
   'duckdb/write-statement.ts',
+  // What the guard asks of DuckDB, and `SELECT * FROM` before the pool of a DESCRIBE.
+  'statement/guard-statement.ts',
+  'statement/read-form.ts',
 ]
 /** The file that asks a dialect whether a text has too many patterns. */
 const CHOOSERS = ['check-texts.ts']

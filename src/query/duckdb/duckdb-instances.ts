@@ -18,6 +18,7 @@ import { nativeFile } from '../../util/native.ts'
 import { spillFolder } from '../../util/paths.ts'
 import { warn } from '../../util/say.ts'
 import { quoteText } from '../../util/sql.ts'
+import { MAKE_MACROS } from '../statement/functions.ts'
 import { memoryBytesOf, threadsOf } from './duckdb-limits.ts'
 import type { EngineSettings } from './engine-calls.ts'
 
@@ -49,6 +50,7 @@ export async function openSandbox(
   try {
     const hasIsLive =
       extension !== undefined && (await tryLoad(connection, extension, processFolder(settings)))
+    for (const sql of MAKE_MACROS) await connection.run(sql)
     await lock(connection, settings, spill)
     return { duckdb, hasIsLive }
   } finally {

@@ -6,6 +6,7 @@ import type { Expression, SqlStatement } from '../expression/ast.ts'
 import type { BadQuery } from '../expression/values.ts'
 import type { QueryDone } from '../plan/query-task.ts'
 import type { SegmentTask } from '../plan/segment-task.ts'
+import type { NativeStatement, SqlDialect } from '../statement/guard-statement.ts'
 
 /** The settings that the query process starts with. Every user of the machine can read them. */
 export interface EngineSettings {
@@ -47,5 +48,6 @@ export interface EngineCalls {
   cancel(id: number): void
   parse(text: string): Expression | BadQuery
   parseStatement(text: string): SqlStatement | BadQuery
+  guard(question: { readonly text: string; readonly dialect: SqlDialect }): NativeStatement | BadQuery
   forget(files: readonly string[]): void
 }

@@ -30,9 +30,11 @@ import type { QueryProcessName } from '../../util/paths.ts'
 import { warn } from '../../util/say.ts'
 import { Shares } from '../../util/shares.ts'
 import type { Expression, SqlStatement } from '../expression/ast.ts'
+import type { BadQuery } from '../expression/values.ts'
 import type { QueryDone } from '../plan/query-task.ts'
 import { isLongCopy, QUEUE_FULL, waitingBytes } from '../plan/query-turns.ts'
 import type { SegmentEngine, SegmentTask } from '../plan/segment-task.ts'
+import type { NativeStatement, SqlDialect } from '../statement/guard-statement.ts'
 import { RESOURCES } from './duckdb-limits.ts'
 import type { EngineSettings } from './engine-calls.ts'
 import { codeOf, EngineLane, type EngineQuery, type RunEnd, throwIfGone } from './engine-lane.ts'
@@ -103,6 +105,7 @@ export class EngineClient implements SegmentEngine {
   readonly parseStatement = textParser<SqlStatement>('statement', text =>
     this.#twice(process => process.call('parseStatement', text)),
   )
+  readonly #guards = { POSTGRESQL: this.#guard('POSTGRESQL'), CLICKHOUSE: this.#guard('CLICKHOUSE') }
 
   /**
    * Both folders must exist.
@@ -146,6 +149,16 @@ export class EngineClient implements SegmentEngine {
       limited: ({ task, fairKey }) => ({ ...task, msMax: this.#msMaxOf(fairKey) }),
       queriesMaxOf: () => PENALTY_RUNNING_MAX,
     })
+  }
+
+  #guard(dialect: SqlDialect) {
+    return textParser<NativeStatement>('native', text =>
+      this.#twice(process => process.call('guard', { text, dialect })),
+    )
+  }
+
+  guard(text: string, dialect: SqlDialect, fairKey: string): Promise<NativeStatement | BadQuery> {
+    return this.#guards[dialect](text, fairKey)
   }
 
   async open(): Promise<void> {

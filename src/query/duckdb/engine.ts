@@ -33,7 +33,7 @@ import { ChunkWork } from './chunk-work.ts'
 import { DeletedRowSets, makeDeletedTable, type NativeLiveRows } from './deleted-rows.ts'
 import { DuckdbInstances, spillFolderOf } from './duckdb-instances.ts'
 import { LARGEST_PROPELLER } from './duckdb-limits.ts'
-import { boundType, duckdbValue, printValue } from './duckdb-values.ts'
+import { boundType, columnTypeOf, duckdbValue, printValue } from './duckdb-values.ts'
 import type { EngineSettings } from './engine-calls.ts'
 import {
   countDeletedRows,
@@ -48,6 +48,7 @@ import {
 import { noRowOf, parquetColumns } from './parquet-columns.ts'
 import { SqlParser } from './parse-sql.ts'
 import { holdsFiles, RoomGuard } from './room-guard.ts'
+import { shownPlan, statementError } from './statement-error.ts'
 
 /** Cached column lists, one per pool and schema version. */
 const SCHEMAS_CACHED_MAX = 4_096
@@ -129,10 +130,11 @@ export class Engine {
     const pools = task.source.pools.map(withoutEmpty)
     const segments = pools.flatMap(pool => pool.segments)
     try {
-      const { columns, rows } = await this.#answer(running, task, pools)
-      return { columns, rows, ...cost(segments, task.source.rowRange), durationMs: monotonicMs() - began }
+      const answer = await this.#answer(running, task, pools)
+      return { ...answer, ...cost(segments, task.source.rowRange), durationMs: monotonicMs() - began }
     } catch (error) {
-      const typed = stoppedError(running) ?? (await this.#typedError(running, error, segments))
+      const own = task.statement.native && statementError(error)
+      const typed = stoppedError(running) ?? own ?? (await this.#typedError(running, error, segments))
       throw isLimited(task.statement) ? withoutDetails(typed) : typed
     } finally {
       clearTimeout(timer)
@@ -266,11 +268,15 @@ export class Engine {
     const isCopy = copyTo?.format === 'parquet'
     const columns = isCopy ? await this.#parquetColumns(running, task.statement, select, copyTo) : undefined
     const rows = columns === undefined ? select : columns.sql
-    const prepared = await running.connection.prepare(isCopy ? parquetCopySql(rows, copyTo) : select)
+    const { native } = task.statement
+    const isExplain = native?.form === 'explain'
+    const sql = isCopy ? parquetCopySql(rows, copyTo) : isExplain ? `EXPLAIN ${select}` : select
+    const prepared = await running.connection.prepare(sql)
     try {
-      const type = isCopy ? StatementType.COPY : StatementType.SELECT
+      const type = isCopy ? StatementType.COPY : isExplain ? StatementType.EXPLAIN : StatementType.SELECT
       assert(prepared.statementType === type, 'the planner makes SELECT statements only')
       bind(prepared, task.statement)
+      if (native?.form === 'columns') return describe(prepared)
       throwIfStopped(running)
       const result = await prepared.stream()
       if (copyTo?.format === 'arrow') {
@@ -279,7 +285,10 @@ export class Engine {
         return { columns: ['Count'], rows: [[String(rows)]] }
       }
       const names = columns?.names ?? result.columnNames()
-      return { columns: names, rows: await readRows(running, result, task.rowsMax) }
+      const types = native && { types: result.columnTypes().map(columnTypeOf) }
+      const answered = await readRows(running, result, task.rowsMax)
+      const shown = isExplain ? answered.map(row => row.map(text => text && shownPlan(text))) : answered
+      return { columns: names, ...types, rows: shown }
     } finally {
       prepared.destroySync()
     }
@@ -303,6 +312,13 @@ function bind(prepared: DuckDBPreparedStatement, { bounds }: Statement): void {
   bounds.forEach((bound, index) => {
     prepared.bindValue(index + 1, duckdbValue(bound), boundType(bound))
   })
+}
+
+/** The columns of a statement, which has not run. */
+function describe(prepared: DuckDBPreparedStatement) {
+  const places = Array.from({ length: prepared.columnCount }, (_, at) => at)
+  const types = places.map(at => columnTypeOf(prepared.columnType(at)))
+  return { columns: places.map(at => prepared.columnName(at)), types, rows: [] }
 }
 
 function parquetCopySql(sql: string, target: ParquetTarget): string {
@@ -360,10 +376,10 @@ function answerTooLarge(): Unavailable {
 }
 
 function printColumn(chunk: DuckDBDataChunk, column: number): readonly (string | null)[] {
-  const { typeId } = chunk.getColumnVector(column).type
-  return typeId === DuckDBTypeId.VARCHAR
+  const { type } = chunk.getColumnVector(column)
+  return type.typeId === DuckDBTypeId.VARCHAR
     ? wholeTexts(chunk, column)
-    : chunk.getColumnValues(column).map(value => printValue(value, typeId))
+    : chunk.getColumnValues(column).map(value => printValue(value, type))
 }
 
 /** Segments without rows have no file. */

@@ -18,7 +18,7 @@ import type { DeletionVector, QuerySegment } from '../../index/index-types.ts'
 import { assert } from '../../util/errors.ts'
 import { quoteName, quoteText } from '../../util/sql.ts'
 import { type QueryColumn, queryColumns } from '../expression/operand.ts'
-import type { Restriction, Statement } from '../plan/plan.ts'
+import { NO_COLUMN, type Restriction, type Statement } from '../plan/plan.ts'
 import type { RowRange } from '../plan/segment-task.ts'
 
 export interface SegmentSource {
@@ -72,7 +72,10 @@ export function withRows(
   { sql, commons }: Pick<Statement, 'sql' | 'commons'>,
 ): string {
   const tables = [...pools.flatMap(rowsOf), ...(commons === undefined ? [] : [commons])]
-  return `WITH ${tables.join(', ')} ${sql}`
+  // A native statement may have a WITH of its own.
+  const [own, recursive = ''] = /^WITH (RECURSIVE )?/.exec(sql) ?? []
+  if (own === undefined) return tables.length === 0 ? sql : `WITH ${tables.join(', ')} ${sql}`
+  return `WITH ${recursive}${[...tables, sql.slice(own.length)].join(', ')}`
 }
 
 /** The tables of one pool, `rows` last. */
@@ -123,7 +126,7 @@ export function passedRows(schema: PoolSchema, source: SegmentSource, where: str
 function visibleRows(schema: PoolSchema, { columns: names, where }: Restriction, allName: string): string {
   // Without a column, rows can still be counted.
   if (names?.length === 0)
-    return `SELECT NULL AS _service_none FROM ${allName}${where === '' ? '' : whereAndBarrier(where)}`
+    return `SELECT NULL AS ${NO_COLUMN} FROM ${allName}${where === '' ? '' : whereAndBarrier(where)}`
   const quoted = (names ?? queryColumns(schema).map(({ name }) => name)).map(quoteName).join(', ')
   if (where === '') return `SELECT ${names === null ? '*' : quoted} FROM ${allName}`
   const columns = queryColumns(schema).filter(({ name }) => names?.includes(name) !== false)

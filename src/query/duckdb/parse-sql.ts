@@ -7,7 +7,7 @@
  */
 
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
-import { isOutOfMemory } from '../../util/duckdb-errors.ts'
+import { isBroken, isOutOfMemory } from '../../util/duckdb-errors.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { jsonIn } from '../../util/json.ts'
 import { boundArrows } from '../expression/arrows.ts'
@@ -16,7 +16,8 @@ import { StatementReader } from '../expression/read-statement.ts'
 import { ExpressionReader } from '../expression/read-tree.ts'
 import { type SqlForm, sqlTextProblem } from '../expression/text-problem.ts'
 import { isNode } from '../expression/tree-node.ts'
-import { type BadQuery, refusable } from '../expression/values.ts'
+import { type BadQuery, badQueryOf, Refused, refusable } from '../expression/values.ts'
+import { guardStatement, type NativeStatement, type SqlDialect } from '../statement/guard-statement.ts'
 
 const PARSE =
   'SELECT json_serialize_sql($1::VARCHAR, skip_null := true, skip_empty := true, skip_default := true)'
@@ -59,6 +60,17 @@ export class SqlParser {
     return this.#parse(text, 'statement', StatementReader)
   }
 
+  /** The guarded statement, or BadQuery. Rejects with Unavailable if there is no memory. */
+  async guard(text: string, dialect: SqlDialect): Promise<NativeStatement | BadQuery> {
+    const problem = sqlTextProblem(text, 'native')
+    if (problem !== undefined) return { badRequest: problem }
+    const ask = (sql: string, values: readonly string[]) => this.#one(sql, [...values])
+    return await guardStatement(text, dialect, ask, answer => {
+      const json = readAnswer(answer)
+      return { badRequest: `${syntaxError(json, 'native')}${this.#hint(json, text)}` }
+    })
+  }
+
   close(): void {
     this.#connection.closeSync()
   }
@@ -94,15 +106,21 @@ export class SqlParser {
   }
 
   async #serialize(sql: string): Promise<string | BadQuery> {
+    return await this.#one(PARSE, [sql]).catch(badQueryOf)
+  }
+
+  /** The only value of a statement. Rejects with Refused, or Unavailable if there is no memory. */
+  async #one(sql: string, values: string[]): Promise<string> {
     try {
-      const rows = await (await this.#connection.run(PARSE, [sql])).getRows()
+      const rows = await (await this.#connection.run(sql, values)).getRows()
       const [answer] = rows[0] ?? []
       if (typeof answer === 'string') return answer
     } catch (error) {
       if (isOutOfMemory(error)) throw new Unavailable('query_memory', 'the parser has no memory')
+      if (isBroken(error)) throw error
       // The parser throws for a few kinds of hopeless texts instead of answering.
     }
-    return { badRequest: 'the text is not SQL' }
+    throw new Refused('the text is not SQL')
   }
 }
 
@@ -119,11 +137,13 @@ function readAnswer(answer: string): unknown {
 
 /** The parser's message about the caller's own text. Other kinds of errors tell nothing useful. */
 function syntaxError(json: unknown, form: SqlForm): string {
-  if (!isNode(json) || json['error_type'] !== 'parser')
-    return form === 'statement'
-      ? 'a text of SQL is exactly one SELECT'
-      : 'the text is not SQL of the supported syntax'
-  const message = json['error_message']
+  const message = isNode(json) ? json['error_message'] : ''
+  if (!isNode(json) || json['error_type'] !== 'parser') {
+    if (form === 'expression') return 'the text is not SQL of the supported syntax'
+    if (String(message).startsWith('Mixing')) return 'parameters are either all $1 or all $name'
+    const isForm = form === 'native' && /^(?:Expression|Unimplemented) /.test(String(message))
+    return isForm ? 'the statement has a form that is not served here' : 'a text of SQL is exactly one SELECT'
+  }
   return typeof message === 'string' ? firstLine(message) : 'the text is not SQL'
 }
 

@@ -1,9 +1,10 @@
 /** DuckDB's dialect: a plan as one statement, in which every value of a caller is bound. */
 import { AssertionFailed } from '../../util/errors.ts'
 import { quoteName } from '../../util/sql.ts'
+import type { QueryColumn } from '../expression/operand.ts'
 import type { Order, Output, Select, Source } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'
-import type { CommonTable, Dialect, Restriction, VisibleRows } from '../plan/plan.ts'
+import type { CommonTable, Dialect, NativeSelect, Restriction, VisibleRows } from '../plan/plan.ts'
 import { rowsName } from './live-rows.ts'
 import { DuckdbWriter } from './write-expression.ts'
 
@@ -11,9 +12,14 @@ export const duckdb: Dialect = {
   system: 'duckdb',
   write(plan) {
     const writer = newWriter()
-    const { select, visible, commons = [], others = [] } = plan
-    const sql = selectSql(select, writer)
-    const tables = commons.map(common => commonSql(common, writer)).join(', ')
+    const { select, visible, commons = [], others = [], native } = plan
+    // The parameters of a native statement are the first values.
+    writer.binder.bounds.push(...(native?.bounds ?? []))
+    const sql = native?.statement.sql ?? selectSql(select, writer)
+    const tables =
+      native === undefined
+        ? commons.map(common => commonSql(common, writer)).join(', ')
+        : relationsOf(native, writer)
     const restriction = restrictionOf(visible, 0, writer)
     const otherRestrictions = others.map((other, index) => restrictionOf(other.visible, index + 1, writer))
     for (const { value } of select.outputs) writer.work.answer(value, select.limit ?? Infinity)
@@ -25,9 +31,32 @@ export const duckdb: Dialect = {
       ...(plan.hasPositions === true ? { hasPositions: true as const } : {}),
       ...(others.length === 0 ? {} : { otherRestrictions }),
       ...(tables === '' ? {} : { commons: tables }),
+      ...(native === undefined ? {} : { native: { form: native.form, shown: native.shown } }),
       ...(work.length === 0 ? {} : { work }),
     }
   },
+}
+
+/** The relations that a native statement names, which are new for each statement. */
+function relationsOf({ statement, poolOf, columnsOf, timesOf }: NativeSelect, writer: DuckdbWriter): string {
+  const relation = (pool: number, at: number) => {
+    const columns = (columnsOf[pool] ?? []).flatMap(nativeColumn)
+    const list = columns.length === 0 ? '*' : `* REPLACE (${columns.join(', ')})`
+    const times = timesOf[at]
+    const where = times === undefined ? '' : ` WHERE ${writer.write(times)}`
+    return `${statement.prefix}rows${at} AS NOT MATERIALIZED (SELECT ${list} FROM ${rowsName(pool)}${where})`
+  }
+  return poolOf.map(relation).join(', ')
+}
+
+/**
+ * A column whose type in files is another one. DuckDB's functions of a TIMESTAMP WITH TIME ZONE,
+ * and its cast to a TIMESTAMP, take six times as long as those of this value.
+ */
+function nativeColumn({ name, type }: QueryColumn): string[] {
+  const column = quoteName(name)
+  if (type === 'JSON') return [`CAST(${column} AS JSON) AS ${column}`]
+  return type === 'TIMESTAMP' ? [`make_timestamp(epoch_us(${column})) AS ${column}`] : []
 }
 
 function restrictionOf(

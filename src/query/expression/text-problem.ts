@@ -5,24 +5,29 @@
  * says: `CASE x WHEN …` copies x for each WHEN, CUBE and GROUPING SETS make every set of their
  * columns, and WINDOW copies a window for each OVER that names it. The first two are exponential
  * where they nest: 20 levels in 700 characters took all memory of the process. 12,000 characters
- * with the third took 1 GB.
+ * with the third took 1 GB. Expressions and typed statements have none of the three. A statement in
+ * DuckDB's own SQL has them as far as their products go (copies.ts).
  */
 import { EXPRESSION_COMMENTS_MAX, SQL_TEXT_BYTES_MAX, STATEMENT_WORDS_MAX } from '../../util/limits.ts'
+import { copiesProblem } from './copies.ts'
 import { endOfPart } from './lexical.ts'
 import { POLICY_VALUE } from './placeholders.ts'
 
 const SURROGATE = /\p{Surrogate}/u
 /** A word. DuckDB's lexer takes every character beyond ASCII for a letter, here it must be one. */
 const WORD = /^[A-Za-z_\p{L}][\w\p{L}\p{M}\p{N}]*/u
-/** An expression, or a whole SELECT. */
-export type SqlForm = 'expression' | 'statement'
+/** An expression, a whole SELECT that is typed, or one in DuckDB's own SQL. */
+export type SqlForm = 'expression' | 'statement' | 'native'
 
-const NEVER = 'cube rollup pivot pivot_wider pivot_longer unpivot summarize'.split(' ')
+const NEVER = 'pivot pivot_wider pivot_longer unpivot summarize'.split(' ')
 /** Words that have no place in a text of a form. As names of columns they are quoted. */
 const REFUSED_WORDS: Readonly<Record<SqlForm, ReadonlySet<string>>> = {
-  expression: new Set([...NEVER, 'select', 'group']),
-  statement: new Set([...NEVER, 'window', 'recursive']),
+  expression: new Set([...NEVER, 'cube', 'rollup', 'select', 'group']),
+  statement: new Set([...NEVER, 'cube', 'rollup', 'window', 'recursive']),
+  native: new Set([...NEVER, 'symmetric']),
 }
+/** `$1` or `$name`. Behind a name or before another `$` it would be something else. */
+const PARAMETER = /^\$\w{1,64}(?![\w$])/
 /** Words that begin a part of a statement for which the parser makes a node. */
 const PART_WORDS = new Set('select from with join table union except intersect'.split(' '))
 
@@ -35,16 +40,19 @@ export function sqlTextProblem(text: string, form: SqlForm): string | undefined 
   // An open comment makes DuckDB's lexer start again at each further one.
   if (text.split('/*', EXPRESSION_COMMENTS_MAX + 2).length > EXPRESSION_COMMENTS_MAX + 1)
     return `the text has more than ${EXPRESSION_COMMENTS_MAX} comments`
-  const tokens = tokensOf(text)
+  const tokens = tokensOf(text, form)
   return typeof tokens === 'string' ? tokens : tokensProblem(tokens, form)
 }
 
 /** Words in lower case, texts as `\'`, quoted names as `"`, other characters; or a sentence. */
-function tokensOf(text: string): readonly string[] | string {
+function tokensOf(text: string, form: SqlForm): readonly string[] | string {
   const tokens: string[] = []
   for (let at = 0; at < text.length; ) {
     const word = WORD.exec(text.slice(at, at + WORD_CHARACTERS_MAX))?.[0]
-    const end = word === undefined ? endOfPart(text, at) : at + word.length
+    const parameter =
+      form === 'native' && !/\w/.test(text.charAt(at - 1)) ? PARAMETER.exec(text.slice(at, at + 66)) : null
+    const end =
+      word === undefined ? (parameter ? at + parameter[0].length : endOfPart(text, at)) : at + word.length
     const char = text.charAt(at)
     if (word !== undefined) {
       if (/^[eE]$/.test(word.slice(-1)) && text[end] === "'")
@@ -58,7 +66,11 @@ function tokensOf(text: string): readonly string[] | string {
     else if (char === '`')
       // Those of the dialect CLICKHOUSE are double quotes by now, but one without its end.
       return 'backticks quote names in the dialect CLICKHOUSE alone, and in pairs: write "…"'
-    else if (char === '$') return "parameters and dollar quotes are not allowed: write texts as '…'"
+    else if (parameter !== null) tokens.push('$')
+    else if (char === '$')
+      return form === 'native'
+        ? "a parameter is $1 or $name, and texts are written as '…'"
+        : "parameters and dollar quotes are not allowed: write texts as '…'"
     else if (end === at + 1 || char === "'" || char === '"') if (char.trim() !== '') tokens.push(char)
     at = end
   }
@@ -71,6 +83,11 @@ const WORD_CHARACTERS_MAX = 256
 function tokensProblem(tokens: readonly string[], form: SqlForm): string | undefined {
   if (tokens.filter(token => PART_WORDS.has(token)).length > STATEMENT_WORDS_MAX)
     return `the text has more than ${STATEMENT_WORDS_MAX} words such as SELECT, FROM and JOIN`
+  const refused = tokens.find(token => REFUSED_WORDS[form].has(token))
+  if (form === 'native')
+    return refused === undefined
+      ? copiesProblem(tokens)
+      : `${refused.toUpperCase()} is not allowed; as a name it is quoted`
   if (form === 'expression' && closesTooOften(tokens)) return 'a ")" closes nothing that the text opens'
   for (const [index, token] of tokens.entries()) {
     if (REFUSED_WORDS[form].has(token))

@@ -86,6 +86,10 @@ export function typeOfKind(kind: ValueKind): ColumnType {
   return TYPE_OF[kind]
 }
 
+export function kindOfType(type: ColumnType): ValueKind {
+  return KIND_OF[type]
+}
+
 export function isNumber({ kind }: Pick<Typed, 'kind'>): boolean {
   return kind === 'integer' || kind === 'real' || kind === 'null'
 }

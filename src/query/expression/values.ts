@@ -7,7 +7,8 @@ import type { ColumnType } from '../../format/schema.ts'
  */
 export interface Bound {
   readonly type: ColumnType
-  readonly value: string | number | boolean
+  /** Null is a parameter of a statement alone. */
+  readonly value: string | number | boolean | null
 }
 
 /** The caller's question is wrong: the answer is BAD_REQUEST with this sentence. */

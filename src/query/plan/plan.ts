@@ -4,9 +4,11 @@
  *
  *   question ──► planner ──► QueryPlan ──► Dialect ──► Statement ──► engine
  */
+import type { QueryColumn } from '../expression/operand.ts'
 import type { Select } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'
 import type { Bound } from '../expression/values.ts'
+import type { NativeStatement } from '../statement/guard-statement.ts'
 import type { Pruning } from './prune-segments.ts'
 
 /** The part of a pool that a reader may see. */
@@ -28,7 +30,30 @@ export interface QueryPlan extends Pruning {
   readonly commons?: readonly CommonTable[]
   /** Further pools that the plan reads: pool 1 of its sources, pool 2 and so on. */
   readonly others?: readonly PoolPart[]
+  /** A user's statement in DuckDB's own SQL, instead of `select`. */
+  readonly native?: NativeSelect
 }
+
+/** What a statement of a user answers: its rows, their columns alone, or its plan. */
+export type AnswerForm = 'rows' | 'columns' | 'explain'
+
+export interface NativeSelect {
+  readonly statement: NativeStatement
+  /** The pool of each of its names, as in PoolPart. */
+  readonly poolOf: readonly number[]
+  /** The visible columns of each pool. */
+  readonly columnsOf: readonly (readonly QueryColumn[])[]
+  /** For each of its names, what it says itself of the times of all rows that it reads. */
+  readonly timesOf: readonly (Typed | undefined)[]
+  /** The values of its parameters. */
+  readonly bounds: readonly Bound[]
+  readonly form: AnswerForm
+  /** Its text without values, for traces. */
+  readonly shown: string
+}
+
+/** The only column of a pool's rows for a reader whose policy shows none: rows can be counted. */
+export const NO_COLUMN = '_service_none'
 
 /** A further pool of a plan. */
 export interface PoolPart extends Pruning {
@@ -44,7 +69,7 @@ export interface CommonTable {
 }
 
 /** The part of a plan that its statement says. */
-type WrittenPart = Pick<QueryPlan, 'select' | 'visible' | 'hasPositions' | 'commons' | 'others'>
+type WrittenPart = Pick<QueryPlan, 'select' | 'visible' | 'hasPositions' | 'commons' | 'others' | 'native'>
 
 /** The SQL of an engine. */
 export interface Dialect {
@@ -71,6 +96,8 @@ export interface Statement {
   readonly otherRestrictions?: readonly (Restriction | undefined)[]
   /** `q1 AS (…), q2 AS (…)`: tables that the SQL names. They may name `rows`. */
   readonly commons?: string
+  /** It is a user's own. What it meets is the user's fault. */
+  readonly native?: { readonly form: AnswerForm; readonly shown: string }
   /** Absent where it does nothing with texts. */
   readonly work?: readonly TextWork[]
 }

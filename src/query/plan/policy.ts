@@ -11,7 +11,6 @@
  */
 import type { AccessPolicy, Pool } from '../../catalog/documents/model.ts'
 import type { PoolSchema } from '../../format/schema.ts'
-import { must } from '../../util/errors.ts'
 import { checkCondition, type PolicyValue } from '../expression/check.ts'
 import { NO_JSON_VALUE } from '../expression/kinds.ts'
 import { exactColumn, type PoolView, queryColumns, quoted } from '../expression/operand.ts'
@@ -220,7 +219,7 @@ export interface LimitedPool {
 }
 
 /** The question's own pool, then others that it reads too. */
-export type PoolsOfQuestion = readonly [LimitedPool, ...LimitedPool[]]
+export type PoolsOfQuestion = readonly LimitedPool[]
 
 /** Plans over the view of the question's own pool, and of others that it reads too. */
 type Planner<Plan> = (view: PoolView, context: PlanContext, others: readonly PoolView[]) => Plan
@@ -244,19 +243,28 @@ export async function planFor<Plan extends QueryPlan>(
   return await inTurn(() => planParsed(pools, context, plan))
 }
 
+const NO_POOL: PlannedPolicy = {
+  view: { pool: 0, version: 1, columns: [], timestamp: -1, tenant: -1, key: null },
+  visible: undefined,
+  tenantEquals: null,
+}
+
 function planParsed<Plan extends QueryPlan>(
   pools: readonly LimitedPool[],
   context: PlanContext,
   plan: Planner<Plan>,
 ): Plan {
   const limits = pools.map(({ schema, policy }) => planPolicy(schema, policy, context))
-  const [{ view }, ...others] = limits as [PlannedPolicy, ...PlannedPolicy[]]
+  // A native statement may read no pool, and looks at no view.
+  const [first = NO_POOL, ...others] = limits
   const own = plan(
-    view,
+    first.view,
     context,
     others.map(other => other.view),
   )
-  const [limited, ...more] = [own, ...(own.others ?? [])].map((part, index) => limit(part, limits[index]))
+  const [limited, ...more] = [own, ...(own.others ?? [])].map((part, index) =>
+    limit(part, limits[index] ?? first),
+  )
   return { ...own, ...limited, ...(own.others === undefined ? {} : { others: more }) }
 }
 
@@ -264,8 +272,7 @@ function planParsed<Plan extends QueryPlan>(
  * The part of a plan about one pool, limited to what its policy shows. Where the policy hides rows,
  * the question's tenant leaves out no segment: whether one was read would tell of a hidden tenant.
  */
-function limit<Part extends PoolPart>(part: Part, policy: PlannedPolicy | undefined): Part {
-  const { visible, tenantEquals } = must(policy, 'the policy of a pool')
+function limit<Part extends PoolPart>(part: Part, { visible, tenantEquals }: PlannedPolicy): Part {
   if (visible === undefined) return part
   return { ...part, tenantEquals: visible.where === undefined ? part.tenantEquals : tenantEquals, visible }
 }

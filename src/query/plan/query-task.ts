@@ -1,6 +1,8 @@
 /** A query as an engine takes it, its answer, and the engine as its callers see it. */
+import type { ColumnType } from '../../format/schema.ts'
 import type { Expression, SqlStatement } from '../expression/ast.ts'
 import type { BadQuery } from '../expression/values.ts'
+import type { NativeStatement, SqlDialect } from '../statement/guard-statement.ts'
 import type { Dialect, Statement } from './plan.ts'
 
 /** Rows as the API prints them: strings or null. */
@@ -21,6 +23,8 @@ export interface QueryTask<Source = unknown> {
 
 export interface QueryDone {
   readonly columns: readonly string[]
+  /** The types of the columns, of a native statement alone. */
+  readonly types?: readonly ColumnType[]
   readonly rows: PrintedRows
   readonly recordsProcessed: number
   readonly bytesProcessed: number
@@ -49,6 +53,11 @@ export interface QueryEngine<Task = QueryTask> {
   parse(text: string, fairKey: string): Promise<Expression | BadQuery>
   /** The same for a whole SELECT. */
   parseStatement(text: string, fairKey: string): Promise<SqlStatement | BadQuery>
+  /**
+   * A user's SELECT in the engine's own SQL, guarded. Absent where no text of a user may reach the
+   * engine: statements are typed there.
+   */
+  guard?(text: string, dialect: SqlDialect, fairKey: string): Promise<NativeStatement | BadQuery>
   stats(): { readonly running: number; readonly waiting: number }
   /** The number of waiting queries of each application that has one. */
   waiting(): readonly (readonly [fairKey: string, queries: number])[]

@@ -3,6 +3,7 @@
  * its own: the input's form, the plan and the answer's fields. Its GraphQL field and input types
  * stand in api/graphql/query.graphql, and api/graphql/resolve-question.ts has its resolver.
  */
+import type { ColumnType } from '../../format/schema.ts'
 import type { TraceSpan } from '../../util/tracing.ts'
 import type { PoolView } from '../expression/operand.ts'
 import type { FindMetric } from './metric.ts'
@@ -30,12 +31,19 @@ interface ReadQuestion<Query> {
   readonly alsoOf?: readonly PoolReference[]
 }
 
+/** A column that only the engine knows. */
+interface AnsweredColumn {
+  readonly name: string
+  readonly type: ColumnType
+}
+
 export interface PlannedQuestion<Answer = unknown> extends QueryPlan {
   /**
    * The answer that the rows stand for. It may cost no more than a pass over them. Throws Refused
    * where only they show that the answer would be too large.
+   * @param columns of a native statement alone
    */
-  answer(rows: PrintedRows): Answer
+  answer(rows: PrintedRows, columns?: readonly AnsweredColumn[]): Answer
   /** Rows that the answer shows at most; further ones only tell it that there are more. */
   readonly rowsShown?: number
 }

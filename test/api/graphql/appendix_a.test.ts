@@ -70,6 +70,8 @@ const OWN = new Map([
       'rejectedEvents: RejectedEvents!',
     ],
   ],
+  ['SqlV1Input', ['parameters: [SqlParameterV1Input!]']],
+  ['DescribeSqlV1Input', ['parameters: [SqlParameterV1Input!]']],
   ['WebhookDataSourceColumnInput', ['coerce: Boolean']],
   ['WebhookDataSourceColumn', ['coerce: Boolean!']],
   ['CreateAddColumnToDataPoolJobInput', ['coerce: Boolean']],
@@ -78,6 +80,7 @@ const OWN = new Map([
 const OWN_TYPES = [
   'PercentileInput',
   'PercentileResponse',
+  'SqlParameterV1Input',
   'CancelJobResponse',
   'WebhookAccept',
   'WebhookSignatureScheme',

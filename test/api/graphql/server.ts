@@ -106,7 +106,8 @@ export async function makeServer(options: Partial<CatalogOptions> = {}): Promise
       checkFilterSql: (...args) => server.checks.checkFilterSql(...args),
       checkMetricExpression: (...args) => server.checks.checkMetricExpression(...args),
       checkRowChanges: async () => undefined,
-      ask: async (_question, [{ schema, policy }], query, { applicationId }) => {
+      ask: async (_question, [asked], query, { applicationId }) => {
+        const { schema, policy } = must(asked, 'a pool')
         const pool = must(catalog.poolByNumber(schema.pool), 'the asked pool')
         server.asked.push({ pool, query, applicationId, policy })
         return (await server.answer()) as never

@@ -87,7 +87,7 @@ export class RowChangesFinder {
     )
     const rows = result
       .getRows()
-      .map(row => row.map((value, column) => printValue(value, result.columnTypeId(column))))
+      .map(row => row.map((value, column) => printValue(value, result.columnType(column))))
     return new Map(rows.map(([row, ...values]) => [Number(row), values]))
   }
 

@@ -4,10 +4,22 @@ import type { QuerySegment } from '../../../src/index/index-types.ts'
 import { type Answered, ask, planQuestion } from '../../../src/query/ask.ts'
 import type { BadQuery } from '../../../src/query/expression/values.ts'
 import { segmentPins } from '../../../src/query/pin-segments.ts'
+import type { AnswerForm } from '../../../src/query/plan/plan.ts'
 import type { RowPolicy } from '../../../src/query/plan/policy.ts'
 import type { SegmentEngine } from '../../../src/query/plan/segment-task.ts'
 import type { SqlDialect } from '../../../src/query/sql/check-statement.ts'
-import { readClickHouseNames, type SqlAnswer, sql } from '../../../src/query/sql/sql-question.ts'
+import {
+  boundParameters,
+  type NativeQuestion,
+  nativeSql,
+  type Parameter,
+} from '../../../src/query/sql/native-question.ts'
+import {
+  readClickHouseNames,
+  type SqlAnswer,
+  type SqlQuestion,
+  sql,
+} from '../../../src/query/sql/sql-question.ts'
 import { type Row, schemaOf, TestPool, withDeletionVectors } from '../pool.ts'
 
 const DAY_US = 86_400_000_000n
@@ -75,12 +87,22 @@ export interface SqlAsker {
   readonly policies?: Readonly<Record<string, RowPolicy>>
   readonly dialect?: SqlDialect
   readonly rowsMax?: number
+  readonly parameters?: readonly Parameter[]
+  readonly form?: AnswerForm
 }
 
+/** `typed`: as on a cluster. `native`: in DuckDB's own SQL. */
+export type SqlForm = 'typed' | 'native'
+
 export class SqlPools {
+  readonly #form: SqlForm
   readonly pool = new TestPool()
   readonly #segments = new Map<number, readonly QuerySegment[]>()
   #engine: SegmentEngine | undefined
+
+  constructor(form: SqlForm = 'typed') {
+    this.#form = form
+  }
 
   async open(): Promise<void> {
     for (const [name, schema] of Object.entries(POOLS)) {
@@ -139,15 +161,20 @@ export class SqlPools {
       }),
       onQuery: () => {},
     }
-    const kind = { ...sql, rowsMax: asker.rowsMax ?? sql.rowsMax }
-    return await ask(kind, pools, question, reader, deps)
+    const rowsMax = asker.rowsMax ?? sql.rowsMax
+    return 'shown' in question
+      ? await ask({ ...nativeSql, rowsMax }, pools, question, reader, deps)
+      : await ask({ ...sql, rowsMax }, pools, question, reader, deps)
   }
 
   /** The plan of a statement: no row is read. */
   async plan(text: string, asker: SqlAsker = {}) {
     const read = await this.#read(text, asker)
     if ('badRequest' in read) return read
-    return await planQuestion(sql, read.pools, read.question, read.reader, this.engine)
+    const { question, pools, reader } = read
+    return 'shown' in question
+      ? await planQuestion(nativeSql, pools, question, reader, this.engine)
+      : await planQuestion(sql, pools, question, reader, this.engine)
   }
 
   /** The rows in any order, or the refusal as `BAD: …`. */
@@ -156,24 +183,31 @@ export class SqlPools {
     return 'badRequest' in answer ? `BAD: ${answer.badRequest}` : JSON.stringify(answer.rows)
   }
 
-  async #read(text: string, { policies = {}, dialect = 'POSTGRESQL' }: SqlAsker) {
+  async #read(
+    text: string,
+    { policies = {}, dialect = 'POSTGRESQL', parameters = [], form = 'rows' }: SqlAsker,
+  ) {
     const read = dialect === 'CLICKHOUSE' ? readClickHouseNames(text) : text
-    const statement = await this.engine.parseStatement(read, 'APP')
+    const statement =
+      this.#form === 'native'
+        ? await this.engine.guard!(read, dialect, 'APP')
+        : await this.engine.parseStatement(read, 'APP')
     if ('badRequest' in statement) return statement
     const unknown = statement.pools.find(name => POOLS[name] === undefined)
     if (unknown !== undefined) return { badRequest: `Data Pool ${JSON.stringify(unknown)} not found` }
-    const [first, ...others] = statement.pools.map(name => ({
-      schema: POOLS[name]!,
-      policy: policies[name] ?? null,
-    }))
-    if (first === undefined) return { badRequest: 'no pool' }
+    const pools = statement.pools.map(name => ({ schema: POOLS[name]!, policy: policies[name] ?? null }))
+    if (pools.length === 0 && this.#form === 'typed') return { badRequest: 'no pool' }
     const reader = {
       applicationId: 'APP',
       verifyAgain: () => {},
       inTurn: async <T>(plan: () => T) => plan(),
     }
-    const question = { statement, poolOf: statement.pools.map((_, index) => index), dialect }
-    return { question, pools: [first, ...others] as const, reader }
+    const poolOf = statement.pools.map((_, index) => index)
+    const question: NativeQuestion | SqlQuestion =
+      'prefix' in statement
+        ? { statement, poolOf, bounds: boundParameters(statement.parameters, parameters), form, shown: text }
+        : { statement, poolOf, dialect }
+    return { question, pools, reader }
   }
 
   close(): Promise<void> {

@@ -35,7 +35,7 @@ export class Reference {
     const result = await this.#connection!.runAndReadAll(statement)
     const rows = result
       .getRows()
-      .map(row => row.map((value, column) => printValue(value, result.columnTypeId(column))))
+      .map(row => row.map((value, column) => printValue(value, result.columnType(column))))
     return { names: result.columnNames(), rows }
   }
 

@@ -1,19 +1,23 @@
 /** Statements over real rows, each against DuckDB over tables with the same rows. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { STORE } from '../../util/cluster-node.ts'
 import { casesOf, newSeed, randomFrom } from '../../util/random.ts'
 import { SqlPools } from './pools.ts'
 import { RandomStatements } from './random-statements.ts'
 import { Reference } from './reference.ts'
 
 const pools = new SqlPools()
+const native = new SqlPools('native')
 const reference = new Reference()
 beforeAll(async () => {
   await pools.open()
+  if (STORE === 'local') await native.open()
   await reference.open()
 })
 afterAll(async () => {
   reference.close()
   await pools.close()
+  if (STORE === 'local') await native.close()
 })
 
 /** Statements that DuckDB reads as Weir does. Those with ORDER BY are compared in their order. */
@@ -147,6 +151,7 @@ describe('answers as DuckDB', () => {
   for (const statement of STATEMENTS)
     test(statement, async () => {
       await reference.compare(pools, statement)
+      if (STORE === 'local') await reference.compare(native, statement)
     })
 })
 
@@ -158,7 +163,8 @@ test(`${RANDOM} random statements answer as DuckDB`, async () => {
   const random = new RandomStatements(randomFrom(seed))
   for (let i = 0; i < RANDOM; i++) {
     const statement = random.statement()
-    await reference.compare(pools, statement, true).catch((error: Error) => {
+    const asked = STORE === 'local' && i % 2 === 0 ? native : pools
+    await reference.compare(asked, statement, true).catch((error: Error) => {
       throw new Error(`${statement}\n${error.message}`)
     })
   }

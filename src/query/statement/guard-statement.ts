@@ -1,0 +1,76 @@
+/**
+ * A user's SELECT as a statement that may run: parsed by DuckDB into its tree, walked
+ * (guard-tree.ts), printed by DuckDB from the tree, parsed once more and compared. So no text of a
+ * user is ever run: what runs is what was walked.
+ */
+import { randomBytes } from 'node:crypto'
+import { isNode, nodeOf, nodesOf } from '../expression/tree-node.ts'
+import { type BadQuery, badQueryOf, Refused } from '../expression/values.ts'
+import { TreeGuard } from './guard-tree.ts'
+import { NoFunction } from './guard-values.ts'
+import type { ReadCondition } from './read-conditions.ts'
+import { areEqualTrees, readTree, writeTree } from './tree.ts'
+
+export type SqlDialect = 'POSTGRESQL' | 'CLICKHOUSE'
+
+/** A statement in DuckDB's words, whose tables are named by `prefix`. */
+export interface NativeStatement {
+  readonly sql: string
+  /** Begins the names of the relations: `…rows0` has the visible rows of the first pool. */
+  readonly prefix: string
+  /** Names or ids of pools, as they are written. */
+  readonly pools: readonly string[]
+  /** Names of parameters: the first one is $1 of `sql`. */
+  readonly parameters: readonly string[]
+  /** What is true of the rows that it reads, for each name of a pool. */
+  readonly conditions: readonly (readonly ReadCondition[])[]
+}
+
+/** Runs a statement with these values, and resolves with its only value. */
+export type AskOne = (sql: string, values: readonly string[]) => Promise<string>
+
+const PARSE = 'SELECT json_serialize_sql($1::VARCHAR)'
+const PRINT = 'SELECT json_deserialize_sql($1::VARCHAR)'
+/** The nearest of the names, or '' where none is near. */
+const NEAREST = `SELECT coalesce(first(n ORDER BY d, n), '') FROM (
+  SELECT n, damerau_levenshtein(n, $2::VARCHAR) AS d FROM (SELECT unnest(string_split($1::VARCHAR, ' ')) AS n)
+) WHERE d <= 1 + length($2::VARCHAR) // 4`
+
+/**
+ * @param text it has passed sqlTextProblem
+ * @param explain what to answer where the text is not SQL: the parser's answer, if there is one
+ */
+export async function guardStatement(
+  text: string,
+  dialect: SqlDialect,
+  ask: AskOne,
+  explain: (answer: string) => BadQuery,
+): Promise<NativeStatement | BadQuery> {
+  const answer = await ask(PARSE, [text])
+  if (answer.startsWith('{"error":true')) return explain(answer)
+  const prefix = `_s${randomBytes(8).toString('hex')}_`
+  const guard = new TreeGuard(prefix, dialect === 'POSTGRESQL')
+  try {
+    const tree = onlyStatement(readTree(answer))
+    const walked = { error: false, statements: [guard.statement(tree)] }
+    const sql = await ask(PRINT, [writeTree(walked)])
+    const printed = readTree(await ask(PARSE, [sql]))
+    if (!areEqualTrees(printed, walked))
+      throw new Refused('a part of the statement cannot be written again: write it in another way')
+    const { pools, parameters, conditions } = guard
+    return { sql, prefix, pools, parameters, conditions }
+  } catch (error) {
+    if (!(error instanceof NoFunction)) return badQueryOf(error)
+    const nearest = await ask(NEAREST, [error.known.join(' '), error.called])
+    return { badRequest: nearest === '' ? error.message : `${error.message}; the nearest name is ${nearest}` }
+  }
+}
+
+function onlyStatement(json: unknown) {
+  const statements = isNode(json) ? nodesOf(json, 'statements') : []
+  const [statement] = statements
+  if (statement === undefined || statements.length > 1)
+    throw new Refused('a text of SQL is exactly one SELECT')
+  nodeOf(statement, 'node')
+  return statement
+}

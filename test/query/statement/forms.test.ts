@@ -1,0 +1,86 @@
+/**
+ * Each form of forms.ts over three rows in the real server, and docs/sql-forms.md, which
+ * `UPDATE=1` writes again.
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { send, startServer, type TestServer } from '../../util/server.ts'
+import { FORMS } from './forms.ts'
+import { columnsOf } from './pools.ts'
+
+const PAGE = fileURLToPath(new URL('../../../../docs/sql-forms.md', import.meta.url))
+const ROWS = [
+  { ts: '2024-03-05T12:34:56.789Z', s: 'a@b', n: 7, d: 2.5, b: true, p: { a: [1, 2] } },
+  { ts: '2024-03-31T00:59:59Z', s: 'true', n: 3, d: 10, b: false, p: [5, 'x'] },
+  { ts: '2024-12-30T23:00:00.000001Z', s: '00000000-0000-0000-0000-0000000000ab' },
+]
+
+let server: TestServer
+beforeAll(async () => {
+  server = await startServer()
+  const columns = columnsOf({
+    ts: 'TIMESTAMP',
+    s: 'STRING',
+    n: 'INT64',
+    d: 'DOUBLE',
+    b: 'BOOLEAN',
+    p: 'JSON',
+  })
+  const pool = await server.createPool({ uniqueName: 'forms', columns, timestamp: 'ts' })
+  expect((await send(pool.url, ROWS)).status).toBe(200)
+})
+afterAll(() => server.stop())
+
+async function ask(query: string): Promise<string | (string | null)[]> {
+  const { data, errors } = await server.graphql<{ sqlV1: { rows: (string | null)[][] } }>(
+    'query ($query: String!) { sqlV1(input: { query: $query }) { rows } }',
+    { query },
+  )
+  return errors === undefined ? data.sqlV1.rows.map(row => row[0] ?? null) : String(errors[0]?.message)
+}
+
+test.each(Object.entries(FORMS))('%s', async (form, { answers, rest = '', varies, refused }) => {
+  const said = await ask(`SELECT ${form} FROM forms ${rest}`)
+  if (refused !== undefined) expect(said).toEqual(expect.any(String))
+  else if (varies) expect(said).toEqual(expect.any(Array))
+  else expect(said).toEqual(answers)
+})
+
+test('the goal is reached', () => {
+  const forms = Object.values(FORMS)
+  expect(forms.length).toBe(155)
+  expect(forms.filter(({ refused }) => refused === undefined).length).toBeGreaterThanOrEqual(135)
+})
+
+/** The formatter of pages aligns the cells of a table. */
+const unaligned = (page: string) => page.replaceAll(/ +/g, ' ').replaceAll(/-{3,}/g, '---')
+
+test('docs/sql-forms.md is made of this list', () => {
+  const cell = (text: string) => text.replaceAll('|', '\\|')
+  const shown = (value: string | null) =>
+    value === null ? 'null' : value === '' ? 'an empty text' : `\`${cell(value)}\``
+  const lines = Object.entries(FORMS).map(([form, { answers, rest, varies, refused }]) => {
+    const answer = varies
+      ? 'served'
+      : refused === undefined
+        ? shown(answers?.[0] ?? null)
+        : `refused: ${cell(refused)}`
+    return `| \`${cell(form)}\`${rest === undefined ? '' : ` … \`${rest}\``} | ${answer} |`
+  })
+  const page = `${INTRODUCTION}\n| Form | Answer |\n| ---- | ------ |\n${lines.join('\n')}\n`
+  if (process.env['UPDATE'] === '1') writeFileSync(PAGE, page)
+  expect(unaligned(readFileSync(PAGE, 'utf8'))).toBe(unaligned(page))
+})
+
+const INTRODUCTION = `# Forms that statements serve
+
+What analysts of PostgreSQL, DuckDB and ClickHouse reach for, as an output of \`SELECT … FROM forms\`, and its answer of the first row.
+[SQL statements](sql.md) has the grammar.
+
+| Row | \`ts TIMESTAMP\`                | \`s STRING\` | \`n INT64\` | \`d DOUBLE\` | \`b BOOLEAN\` | \`p JSON\`      |
+| --- | ----------------------------- | ---------- | --------- | ---------- | ----------- | ------------- |
+| 1   | \`2024-03-05T12:34:56.789Z\`    | \`a@b\`      | \`7\`       | \`2.5\`      | \`true\`      | \`{"a":[1,2]}\` |
+| 2   | \`2024-03-31T00:59:59.000Z\`    | \`true\`     | \`3\`       | \`10\`       | \`false\`     | \`[5,"x"]\`     |
+| 3   | \`2024-12-30T23:00:00.000001Z\` | a UUID     | null      | null       | null        | null          |
+`
