@@ -178,6 +178,7 @@ export const MODELS = [
   'query/expression/attack_corpus',
   'query/expression/evaluated',
   'query/expression/random_calls',
+  'query/expression/regex_patterns',
   'query/expression/whole_numbers_model',
   'query/sql/attack_corpus',
   'query/sql/statements_answered',

@@ -266,10 +266,11 @@ export class DuckdbWriter {
   #regex(typed: Typed): string {
     const [text = '', replacement] = this.#all(typed.operands)
     this.binder.countPattern()
+    if (typed.op === 'regexp_matches')
+      // DuckDB makes its own LIKE of some patterns, which is not linear, but of no group.
+      return `regexp_matches(${text}, ${this.#word({ ...typed, word: `(${typed.word})` })})`
     const pattern = this.#word(typed)
     switch (typed.op) {
-      case 'regexp_matches':
-        return `regexp_matches(${text}, ${pattern})`
       case 'regexp_extract':
         return `regexp_extract(${text}, ${pattern}, ${typed.number ?? 0})`
       default: {

@@ -43,13 +43,16 @@ export interface Typed {
    * years -90000 to 90000. The UTC offset of a text counts where it becomes an instant.
    */
   readonly type?: ColumnType
-  /** Of `shift`, which is null outside of the years -90000 to 90000, and of a literal. */
+  /** Of `shift` and `time_bucket`, null outside of the years -90000 to 90000, and of a literal. */
   readonly interval?: { readonly count: number; readonly unit: IntervalUnit }
-  /** The part of a date, a JSON path, the pattern of LIKE, or the name of an `output`. */
+  /** The part or the format of a date, a JSON path, a pattern, or the name of an `output`. */
   readonly word?: string
   /** Of `time_key`: the key of the interval that holds its operand, a time. */
   readonly timeKey?: KeyRule
-  /** Of `quantile`: from 0 to 1. Of `round`: the digits. */
+  /**
+   * Of `quantile`: from 0 to 1. Of `round`: the digits, of `power` the exponent, of
+   * `regexp_extract` the group. Of a replacement: how many times as long it makes a text at most.
+   */
   readonly number?: number
   /** Of `quantile`: all fractions that a question asks of the operand, `number` among them. */
   readonly numbers?: readonly number[]

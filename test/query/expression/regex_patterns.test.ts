@@ -1,4 +1,4 @@
-/** Regular expressions: DuckDB reads each pattern that is taken, and all others are refused. */
+/** Regular expressions: an engine reads each pattern that is taken, and all others are refused. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readRegex } from '../../../src/query/expression/regex-pattern.ts'
 import { Refused } from '../../../src/query/expression/values.ts'
@@ -21,7 +21,7 @@ function groupsOf(pattern: string): number | string {
   }
 }
 
-test(`DuckDB reads every pattern that is taken, seed ${seed}`, async () => {
+test(`the engine reads every pattern that is taken, seed ${seed}`, async () => {
   const random = randomFrom(seed)
   const parts = [
     ...'\\[](){}^$.|?*+-,:=!<>&~_ aAzZ09éß€😀',
