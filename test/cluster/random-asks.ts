@@ -239,7 +239,13 @@ function statementOf(random: Random, pool: string): Omit<Ask, 'kind'> {
   }
   const names = ['SUM', 'AVG', 'STDDEV_SAMP', 'STDDEV_POP', 'VAR_SAMP', 'VAR_POP', 'MEDIAN']
   const list = some(random, 1, 4, names).map(aggregate => {
-    const column = quoted(pick(random, NUMBERS))
+    // Squares beyond a DOUBLE are an error or 0 where DuckDB answers a statement itself.
+    const column = quoted(
+      pick(
+        random,
+        NUMBERS.filter(name => name !== 'huge'),
+      ),
+    )
     const value = `${aggregate}(${column})`
     return [value, scaleOf(aggregate, column) ?? value] as const
   })

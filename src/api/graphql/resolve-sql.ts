@@ -15,7 +15,7 @@ import type { Askable } from '../../query/plan/question.ts'
 import { boundParameters, nativeSql, type Parameter } from '../../query/sql/native-question.ts'
 import { readClickHouseNames, type SqlAnswer, sql } from '../../query/sql/sql-question.ts'
 import type { SqlDialect } from '../../query/statement/guard-statement.ts'
-import { readForm } from '../../query/statement/read-form.ts'
+import { readForm, withoutValues } from '../../query/statement/read-form.ts'
 import { must } from '../../util/errors.ts'
 import type { Context } from './context.ts'
 import { badRequest, failure } from './graphql-errors.ts'
@@ -35,7 +35,7 @@ export const sqlQueries = {
     const { form, text } = readForm(input.query)
     const answered =
       form === 'tables'
-        ? tables(context)
+        ? tables(input, context)
         : form === 'describe'
           ? described(await columnsOf({ ...input, query: text }, context))
           : await answerTo({ ...input, query: text }, form, context)
@@ -115,13 +115,19 @@ async function readNative(input: SqlInput, form: AnswerForm, context: Context) {
   // Without values, a description takes all of them for NULL.
   const nulls = form === 'columns' ? statement.parameters.map(name => ({ name })) : []
   const given: readonly Parameter[] = input.parameters ?? nulls
-  const bounds = refusable(() => boundParameters(statement.parameters, given))
+  const bounds = bound(statement.parameters, given)
+  return { native: { statement, poolOf, bounds, form, shown: withoutValues(text) }, pools }
+}
+
+function bound(names: readonly string[], given: readonly Parameter[]) {
+  const bounds = refusable(() => boundParameters(names, given))
   if (isBadQuery(bounds)) throw badRequest(bounds.badRequest)
-  return { native: { statement, poolOf, bounds, form, text }, pools }
+  return bounds
 }
 
 async function readTyped(input: SqlInput, context: Context) {
   const { text, dialect } = await begin(input, context)
+  if (input.parameters?.length) throw badRequest('Parameters have no form on a cluster: write their values.')
   const { deps, caller } = context
   const parsed = deps.reading.engine.parseStatement(text, caller.applicationId)
   const statement = await context.held.during(parsed)
@@ -158,7 +164,8 @@ function poolToRead(name: string, context: Context): LimitedPool {
 }
 
 /** SHOW TABLES: the pools that the caller may read. */
-function tables(context: Context): SqlAnswered {
+function tables(input: SqlInput, context: Context): SqlAnswered {
+  bound([], input.parameters ?? [])
   const { read } = context.deps.catalog
   const names = [...read.pools.all()]
     .filter(pool => !isHidden(pool, context))

@@ -31,10 +31,7 @@ const JOINS: ReadonlyMap<unknown, JoinKind> = new Map([
 ])
 /** Kinds of tables and queries that have no form here, as messages name them. */
 const REFUSED_KINDS: ReadonlyMap<unknown, string> = new Map([
-  [
-    'TABLE_FUNCTION',
-    'functions after FROM, such as read_parquet and range, are not allowed: name a Data Pool',
-  ],
+  ['TABLE_FUNCTION', 'functions after FROM, such as range and unnest, are not allowed: name a Data Pool'],
   ['EXPRESSION_LIST', 'VALUES is not allowed'],
   ['COLUMN_DATA', 'VALUES is not allowed'],
   ['SHOW_REF', 'DESCRIBE and SHOW are not allowed'],
@@ -111,7 +108,9 @@ export class StatementReader {
     known(node, ['type', 'modifiers', 'cte_map', 'setop_type', 'setop_all', 'left', 'right'])
     const operator = node['setop_type']
     if (!OPERATORS.includes(operator) || isDistinct)
-      throw new Refused('queries are joined by UNION, INTERSECT or EXCEPT, with or without ALL')
+      throw new Refused(
+        'queries are joined by UNION, INTERSECT or EXCEPT, with or without ALL, and without BY NAME',
+      )
     return {
       kind: 'combination',
       operator: operator as SqlCombination['operator'],
@@ -295,11 +294,16 @@ function names(node: Node, field: string): readonly string[] {
   throw new Refused(ONE_SELECT)
 }
 
-/** Throws Refused if the node has any other field. Fields of DuckDB have the names of clauses. */
+/** Throws Refused if the node has any other field. Such a field has the name of a clause. */
 function known(node: Node, fields: readonly string[]): void {
   const unknown = Object.keys(node).find(key => !fields.includes(key))
   if (unknown !== undefined)
-    throw new Refused(`${unknown.replaceAll('_', ' ')} is not allowed in a statement`)
+    throw new Refused(
+      `${unknown
+        .replace(/_list$/, '')
+        .replaceAll('_', ' ')
+        .toUpperCase()} is not allowed in a statement`,
+    )
 }
 
 function notAllowed(node: Node): Refused {

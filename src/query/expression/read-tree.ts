@@ -37,17 +37,26 @@ const SUBQUERY_FORMS: ReadonlyMap<unknown, 'scalar' | 'exists' | 'in'> = new Map
   ['EXISTS', 'exists'],
   ['ANY', 'in'],
 ])
-/** Names that DuckDB's parser gives to syntax that has no form here. */
-const REFUSED_CLASSES: ReadonlyMap<string, string> = new Map([
+/** Names that DuckDB's parser gives to syntax that has no form here: classes, types, functions. */
+const REFUSED_SYNTAX: ReadonlyMap<string, string> = new Map([
   ['SUBQUERY', 'subqueries are not allowed'],
   ['WINDOW', 'window functions are not allowed'],
   ['PARAMETER', 'parameters are not allowed: write the value itself'],
   ['STAR', '* stands only in COUNT(*)'],
   ['COLLATE', 'COLLATE is not allowed'],
   ['POSITIONAL_REFERENCE', 'columns are named, not numbered'],
+  ['ARRAY_CONSTRUCTOR', 'lists are not allowed'],
+  ['ARRAY_EXTRACT', 'parts of values in [ ] are not allowed'],
+  ['ARRAY_SLICE', 'parts of values in [ ] are not allowed'],
+  ['list_sort', 'lists are not allowed'],
+  ['list_value', 'lists are not allowed'],
+  ['struct_pack', 'structs are not allowed'],
+  ['regexp_full_match', "~ and SIMILAR TO are not allowed: write regexp_matches(text, '…')"],
+  ['timezone', 'AT TIME ZONE is not allowed'],
 ])
 
-const ARROW = "-> takes one key: write (column -> 'a') in parentheses, or column ->> '$.a.b'"
+const ARROW =
+  "-> takes one key: write (column -> 'a') in parentheses, or column ->> '$.a.b'; lambdas are not allowed"
 
 /** Reads the queries inside of a statement's expressions. */
 type QueryReader = (node: Node, depth: number) => SqlQuery
@@ -118,6 +127,7 @@ export class ExpressionReader {
         return { kind: 'between', operand: inner('input'), low: inner('lower'), high: inner('upper') }
       case 'OPERATOR':
         fields(node, ['children'])
+        if (REFUSED_SYNTAX.has(textOf(node, 'type'))) throw unknownSyntax(node)
         return readOperator(node, children())
       case 'CASE':
         return this.#case(node, depth)
@@ -178,6 +188,8 @@ export class ExpressionReader {
     if (isNode(orders) && nodesOf(orders, 'orders').length > 0)
       throw new Refused('ORDER BY is not allowed in a function')
     const name = asciiLower(textOf(node, 'function_name'))
+    const refused = REFUSED_SYNTAX.get(name)
+    if (refused !== undefined) throw new Refused(refused)
     const operands = nodesOf(node, 'children').map(child => this.read(child, depth + 1))
     const like = LIKES.get(name)
     const [operand, pattern] = operands
@@ -280,7 +292,7 @@ function fields(node: Node, names: readonly string[]): void {
 }
 
 function unknownSyntax(node: Node): Refused {
-  const known = REFUSED_CLASSES.get(String(node['class']))
+  const [known] = [node['class'], node['type']].flatMap(name => REFUSED_SYNTAX.get(String(name)) ?? [])
   return new Refused(known ?? `${String(node['type']).toLowerCase()} is not allowed`)
 }
 

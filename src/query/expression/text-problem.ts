@@ -67,10 +67,10 @@ function tokensOf(text: string, form: SqlForm): readonly string[] | string {
       // Those of the dialect CLICKHOUSE are double quotes by now, but one without its end.
       return 'backticks quote names in the dialect CLICKHOUSE alone, and in pairs: write "…"'
     else if (parameter !== null) tokens.push('$')
-    else if (char === '$')
+    else if (char === '$' || (char === '?' && form !== 'native'))
       return form === 'native'
         ? "a parameter is $1 or $name, and texts are written as '…'"
-        : "parameters and dollar quotes are not allowed: write texts as '…'"
+        : "parameters such as $1 have no form here: write the value itself, a text as '…'"
     else if (end === at + 1 || char === "'" || char === '"') if (char.trim() !== '') tokens.push(char)
     at = end
   }

@@ -82,7 +82,8 @@ function tableOf({ tables }: NameScope, alias: string): Table {
   const lower = alias.toLowerCase()
   const found =
     tables.find(each => each.alias === alias) ?? tables.find(each => each.alias.toLowerCase() === lower)
-  if (found === undefined) throw new Refused(`there is no table ${quoted(alias)} after FROM`)
+  if (found === undefined)
+    throw new Refused(`there is no table ${quoted(alias)} after FROM of the same SELECT`)
   return found
 }
 

@@ -78,6 +78,8 @@ describe('ClickHouse', () => {
     })
 })
 
+const PARAMETERS = "parameters such as $1 have no form here: write the value itself, a text as '…'"
+
 describe('is refused with a sentence:', () => {
   for (const [statement, sentence] of [
     ['SELECT 1; SELECT 2', 'a text of SQL is exactly one SELECT'],
@@ -88,11 +90,11 @@ describe('is refused with a sentence:', () => {
     ],
     ['SELECT x FROM orders', `there is no column "x"; a text is in single quotes: 'x'`],
     ['SELECT o.x FROM orders o', 'there is no column "o.x"'],
-    ['SELECT x.id FROM orders o', 'there is no table "x" after FROM'],
+    ['SELECT x.id FROM orders o', 'there is no table "x" after FROM of the same SELECT'],
     ['SELECT id FROM orders, customers', 'column "id" is ambiguous: write its table before it'],
     [
       'SELECT * FROM range(10)',
-      'functions after FROM, such as read_parquet and range, are not allowed: name a Data Pool',
+      'functions after FROM, such as range and unnest, are not allowed: name a Data Pool',
     ],
     [
       'SELECT * FROM information_schema.tables',
@@ -101,8 +103,24 @@ describe('is refused with a sentence:', () => {
     ['SELECT * FROM nowhere', 'Data Pool "nowhere" not found'],
     ['WITH RECURSIVE a AS (SELECT 1) SELECT * FROM a', 'RECURSIVE is not allowed; as a name it is quoted'],
     ['SELECT SUM(id) OVER () FROM orders', 'window functions are not allowed'],
-    ['SELECT id FROM orders QUALIFY id > 1', 'qualify is not allowed in a statement'],
+    ['SELECT id FROM orders QUALIFY id > 1', 'QUALIFY is not allowed in a statement'],
     ['VALUES (1)', 'VALUES is not allowed'],
+    ['SELECT * EXCLUDE (id) FROM orders', 'EXCLUDE is not allowed in a statement'],
+    ['SELECT id FROM orders WHERE id = $1', PARAMETERS],
+    ['SELECT id FROM orders WHERE id = $id', PARAMETERS],
+    ['SELECT id FROM orders WHERE id = ?', PARAMETERS],
+    ['SELECT [id] FROM orders', 'lists are not allowed'],
+    ['SELECT plan[2:] FROM orders', 'parts of values in [ ] are not allowed'],
+    ["SELECT {'a': id} FROM orders", 'structs are not allowed'],
+    ["SELECT seen AT TIME ZONE 'UTC' FROM orders", 'AT TIME ZONE is not allowed'],
+    [
+      "SELECT id FROM orders WHERE plan ~ 'a'",
+      "~ and SIMILAR TO are not allowed: write regexp_matches(text, '…')",
+    ],
+    [
+      'SELECT coalesce(x -> x + 1) FROM orders',
+      "-> takes one key: write (column -> 'a') in parentheses, or column ->> '$.a.b'; lambdas are not allowed",
+    ],
     [
       'SELECT id FROM orders UNION SELECT id, name FROM customers',
       'UNION: one query has 1 columns, the other 2',
