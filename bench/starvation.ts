@@ -2,7 +2,7 @@
  * Question: what does one application's load do to another application's requests? `--server` names
  * the folder of another checkout that was set up, such as an older commit's.
  *
- *   attackers   one or two applications with the largest propeller, over a pool of 5M rows
+ *   attackers   one, two or three applications with the largest propeller, over a pool of 5M rows
  *   reader      another application with the smallest: counters, statements, exports, lists
  *   producer    single events
  *
@@ -40,8 +40,8 @@ const LARGE = 'P1_X_LARGE'
 
 interface Attack {
   readonly server: TestServer
-  /** Tokens of two applications with the largest propeller. */
-  readonly tokens: readonly [string, string]
+  /** Tokens of three applications with the largest propeller. */
+  readonly tokens: readonly [string, string, string]
   readonly pool: TestPool
   /** A statement that takes so many seconds alone. */
   readonly slow: (seconds: number) => string
@@ -93,14 +93,33 @@ const ATTACKERS: readonly Attacker[] = [
   {
     name: 'two applications, statements of 10 s alone',
     requests: ({ server, tokens, slow }) =>
-      tokens.flatMap(token =>
-        times(2, () => () => asked(server, token, '/v1/query', { sqlV1: { query: slow(10) } })),
-      ),
+      tokens
+        .slice(0, 2)
+        .flatMap(token =>
+          times(2, () => () => asked(server, token, '/v1/query', { sqlV1: { query: slow(10) } })),
+        ),
   },
   {
     name: '160 requests of two applications',
     requests: ({ server, tokens, slow }) =>
-      tokens.flatMap(token => times(80, () => graphql(server, token, `{ s: ${statement(slow(1))} }`))),
+      tokens
+        .slice(0, 2)
+        .flatMap(token => times(80, () => graphql(server, token, `{ s: ${statement(slow(1))} }`))),
+  },
+  {
+    name: 'three applications of hostile statements',
+    requests: ({ server, tokens, pool }) => {
+      const statements = hostile(`"${pool.poolId}"`)
+      return tokens.flatMap((token, application) =>
+        times(4, client => {
+          let next = application * 4 + client
+          return () => {
+            const query = statements[next++ % statements.length]
+            return asked(server, token, '/v1/query', { sqlV1: { query } })
+          }
+        }),
+      )
+    },
   },
   {
     name: '200 dashboards × 6 counters, each 5 s',
@@ -147,7 +166,8 @@ export async function benchStarvation(options: StarvationOptions): Promise<void>
     print(`${main ?? 'this build'}; each attack for ${seconds} s; goals: 0 failed, p99 <= 2000 ms`)
     print(line('attack', 'of another application', 'requests', 'failed', 'p50 ms', 'p99 ms'))
     for (const attacker of attackers) {
-      const tokens = [await application(server, LARGE), await application(server, LARGE)] as const
+      const token = () => application(server, LARGE)
+      const tokens = [await token(), await token(), await token()] as const
       await underAttack(attacker, { server, tokens, pool, slow }, small, seconds)
     }
   } finally {
@@ -215,6 +235,33 @@ function printFigures(attack: string, kind: string, done: Repeated): void {
   const at = (quantile: number) => quantileOf(done.ms, quantile).toFixed(0)
   print(line(attack, kind, String(requests), failures(done), at(0.5), at(0.99)))
   for (const [text, count] of done.errors) print(`    ${count} × ${text.slice(0, 140)}`)
+}
+
+/** Statements that are allowed, and take all of a processor, of memory or of the disk. */
+function hostile(pool: string): readonly string[] {
+  const text = '_service_payload'
+  return [
+    // Products.
+    `SELECT count(*) FROM ${pool} a, ${pool} b WHERE a.quantity + b.quantity > 1000`,
+    `SELECT count(DISTINCT a.${text} || b.id) FROM ${pool} a, ${pool} b`,
+    // Recursion without an end: of one row, and of twice as many each time.
+    'WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT count(*) FROM r',
+    'WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + j FROM r, range(2) t(j)) SELECT count(*) FROM r',
+    // Windows over all rows, in one part.
+    `SELECT max(n) FROM (SELECT sum(amount) OVER (ORDER BY ${text}, id) AS n FROM ${pool})`,
+    `SELECT max(n) FROM (SELECT quantile_cont(amount, 0.9) OVER (ORDER BY time ROWS 100000 PRECEDING EXCLUDE TIES) AS n FROM ${pool})`,
+    // Regular expressions over long texts.
+    `SELECT count(*) FROM ${pool} WHERE regexp_matches(${text}, '(.*[a-z]){9}.*~$')`,
+    `SELECT sum(length(regexp_replace(repeat(${text}, 100), '(\\w+)\\W+(\\w+)', '\\2 \\1', 'g'))) FROM ${pool}`,
+    // Lambdas in lambdas.
+    `SELECT sum(list_sum(list_transform(range(1000), x -> list_sum(list_transform(range(1000), y -> x * y + quantity))))) FROM ${pool}`,
+    // Lists and texts of all rows.
+    `SELECT len(list(${text} ORDER BY ${text} DESC)) FROM ${pool}`,
+    `SELECT type, length(string_agg(${text}, '')), len(map_keys(histogram(${text}))) FROM ${pool} GROUP BY type`,
+    // Sorts of all payloads.
+    `SELECT max(n) FROM (SELECT row_number() OVER (ORDER BY reverse(${text})) AS n FROM ${pool})`,
+    `SELECT a.${text} FROM ${pool} a, range(100) t(i) ORDER BY md5(a.${text} || i) LIMIT 10 OFFSET 1000000`,
+  ]
 }
 
 /** A statement of about so many seconds alone. It compares each of some rows with each other. */
