@@ -162,4 +162,51 @@ export const CONDITION_FORMS: readonly ConditionForm[] = [
       sql: `SELECT COUNT(*) AS c FROM "${id}" AS p JOIN (SELECT ${guess} AS g UNION ALL SELECT ${guess}) AS x ON p.n = x.g`,
     }),
   },
+  ...statements([
+    [
+      'a window over heavy work',
+      ['guess', 'gvess'],
+      guess =>
+        `SELECT max(w) AS m FROM (SELECT sum(CASE WHEN name = '${guess}' THEN length(${JOINED}) ELSE 0 END) OVER (PARTITION BY place ORDER BY n) AS w FROM POOL)`,
+    ],
+    [
+      'a lambda over a list of letters',
+      ['guess', 'gvess'],
+      guess =>
+        `SELECT count(*) AS c FROM POOL WHERE name = '${guess}' AND len(list_filter(string_split(text, ''), lambda l: l = 'b')) > 0`,
+    ],
+    [
+      'a regular expression in QUALIFY',
+      ['a', 'c'],
+      guess =>
+        `SELECT n FROM POOL QUALIFY row_number() OVER (ORDER BY n) = 1 AND regexp_matches(text, '(${guess}+)+b')`,
+    ],
+    [
+      'a correlated subquery',
+      [String(HIDDEN_N), String(HIDDEN_N + 1)],
+      guess =>
+        `SELECT count(*) AS c FROM (VALUES (${guess}), (1)) v(g) WHERE EXISTS (SELECT 1 FROM POOL AS p WHERE p.n = v.g AND length(${JOINED}) > 9000)`,
+    ],
+    [
+      'a cast that fails on the hidden text',
+      ['guess', 'gvess'],
+      guess => `SELECT max(CASE WHEN name = '${guess}' THEN CAST(text AS INT) ELSE n END) AS m FROM POOL`,
+    ],
+  ]),
 ]
+
+type StatementForm = readonly [
+  name: string,
+  guesses: readonly [right: string, wrong: string],
+  sql: (guess: string) => string,
+]
+
+/** Statements in DuckDB's own SQL, in which POOL is the pool. */
+function statements(forms: readonly StatementForm[]): readonly ConditionForm[] {
+  return forms.map(([name, [right, wrong], sql]) => ({
+    name,
+    right,
+    wrong,
+    ask: (id, guess) => ({ sql: sql(guess).replace('POOL', `"${id}"`) }),
+  }))
+}

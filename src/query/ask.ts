@@ -18,6 +18,7 @@ import { type PoolsOfQuestion, planFor } from './plan/policy.ts'
 import type { Pruning } from './plan/prune-segments.ts'
 import type { QueryDone, QueryEngine } from './plan/query-task.ts'
 import type { Askable, PlannedQuestion, Reader } from './plan/question.ts'
+import { placed } from './statement/read-form.ts'
 
 export interface Answered<Answer = unknown> extends Omit<QueryDone, 'columns'> {
   readonly answer: Answer
@@ -122,7 +123,7 @@ async function answerIn<Query, Answer>(
     const seesAll = pools.every(({ policy }) => policy === null)
     return seesAll ? answered : { ...answered, recordsProcessed: 0, bytesProcessed: 0 }
   } catch (error) {
-    return badAnswerOf(error) ?? badQueryOf(error)
+    return badAnswerOf(error, plan.native?.text) ?? badQueryOf(error)
   } finally {
     pinned.release()
   }
@@ -175,7 +176,10 @@ function countedRows(rows: number): QueryDone {
 /** The engine's codes for a question that no later try makes better. */
 const TOO_LARGE: readonly string[] = ['too_many_rows', 'answer_too_large', 'too_much_work', STATEMENT_FAILED]
 
-export function badAnswerOf(error: unknown): BadAnswer | undefined {
+/** @param text of a native statement, in which its message may name a place */
+export function badAnswerOf(error: unknown, text?: string): BadAnswer | undefined {
   if (!(error instanceof Unavailable) || !TOO_LARGE.includes(error.code)) return undefined
-  return { badRequest: error.message, code: error.code }
+  const { code, message } = error
+  const isPlaced = code === STATEMENT_FAILED && text !== undefined
+  return { badRequest: isPlaced ? placed(message, text) : message, code }
 }

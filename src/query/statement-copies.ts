@@ -73,7 +73,7 @@ export function statementCopies({
     } catch (error) {
       span?.end((error as Error).name)
       await rm(copyTo.file, { force: true })
-      return badAnswerOf(error) ?? badQueryOf(error)
+      return badAnswerOf(error, plan.native?.text) ?? badQueryOf(error)
     } finally {
       pinned.release()
     }

@@ -15,7 +15,7 @@ import type { Askable } from '../../query/plan/question.ts'
 import { boundParameters, nativeSql, type Parameter } from '../../query/sql/native-question.ts'
 import { readClickHouseNames, type SqlAnswer, sql } from '../../query/sql/sql-question.ts'
 import type { SqlDialect } from '../../query/statement/guard-statement.ts'
-import { readForm, withoutValues } from '../../query/statement/read-form.ts'
+import { readForm } from '../../query/statement/read-form.ts'
 import { must } from '../../util/errors.ts'
 import type { Context } from './context.ts'
 import { badRequest, failure } from './graphql-errors.ts'
@@ -116,7 +116,7 @@ async function readNative(input: SqlInput, form: AnswerForm, context: Context) {
   const nulls = form === 'columns' ? statement.parameters.map(name => ({ name })) : []
   const given: readonly Parameter[] = input.parameters ?? nulls
   const bounds = bound(statement.parameters, given)
-  return { native: { statement, poolOf, bounds, form, shown: withoutValues(text) }, pools }
+  return { native: { statement, poolOf, bounds, form, text }, pools }
 }
 
 function bound(names: readonly string[], given: readonly Parameter[]) {

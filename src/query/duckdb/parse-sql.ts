@@ -18,6 +18,8 @@ import { type SqlForm, sqlTextProblem } from '../expression/text-problem.ts'
 import { isNode } from '../expression/tree-node.ts'
 import { type BadQuery, badQueryOf, Refused, refusable } from '../expression/values.ts'
 import { guardStatement, type NativeStatement, type SqlDialect } from '../statement/guard-statement.ts'
+import { otherSyntax } from '../statement/other-syntax.ts'
+import { placeAt } from '../statement/read-form.ts'
 
 const PARSE =
   'SELECT json_serialize_sql($1::VARCHAR, skip_null := true, skip_empty := true, skip_default := true)'
@@ -67,7 +69,10 @@ export class SqlParser {
     const ask = (sql: string, values: readonly string[]) => this.#one(sql, [...values])
     return await guardStatement(text, dialect, ask, answer => {
       const json = readAnswer(answer)
-      return { badRequest: `${syntaxError(json, 'native')}${this.#hint(json, text)}` }
+      const place = isNode(json) ? placeAt(text, Number(json['position'])) : ''
+      return {
+        badRequest: `${syntaxError(json, 'native')}${place}${otherSyntax(text) || this.#hint(json, text)}`,
+      }
     })
   }
 

@@ -5,6 +5,7 @@ import type { QueryColumn } from '../expression/operand.ts'
 import type { Order, Output, Select, Source } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'
 import type { CommonTable, Dialect, NativeSelect, Restriction, VisibleRows } from '../plan/plan.ts'
+import { withoutValues } from '../statement/read-form.ts'
 import { rowsName } from './live-rows.ts'
 import { DuckdbWriter } from './write-expression.ts'
 
@@ -31,7 +32,7 @@ export const duckdb: Dialect = {
       ...(plan.hasPositions === true ? { hasPositions: true as const } : {}),
       ...(others.length === 0 ? {} : { otherRestrictions }),
       ...(tables === '' ? {} : { commons: tables }),
-      ...(native === undefined ? {} : { native: { form: native.form, shown: native.shown } }),
+      ...(native === undefined ? {} : { native: { form: native.form, shown: withoutValues(native.text) } }),
       ...(work.length === 0 ? {} : { work }),
     }
   },

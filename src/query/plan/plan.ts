@@ -48,8 +48,8 @@ export interface NativeSelect {
   /** The values of its parameters. */
   readonly bounds: readonly Bound[]
   readonly form: AnswerForm
-  /** Its text without values, for traces. */
-  readonly shown: string
+  /** As the caller wrote it. */
+  readonly text: string
 }
 
 /** The only column of a pool's rows for a reader whose policy shows none: rows can be counted. */

@@ -9,6 +9,7 @@ import { type BadQuery, badQueryOf, Refused } from '../expression/values.ts'
 import { TreeGuard } from './guard-tree.ts'
 import { NoFunction } from './guard-values.ts'
 import type { ReadCondition } from './read-conditions.ts'
+import { placed } from './read-form.ts'
 import { areEqualTrees, readTree, writeTree } from './tree.ts'
 
 export type SqlDialect = 'POSTGRESQL' | 'CLICKHOUSE'
@@ -61,8 +62,9 @@ export async function guardStatement(
     return { sql, prefix, pools, parameters, conditions }
   } catch (error) {
     if (!(error instanceof NoFunction)) return badQueryOf(error)
+    const message = placed(error.message, text)
     const nearest = await ask(NEAREST, [error.known.join(' '), error.called])
-    return { badRequest: nearest === '' ? error.message : `${error.message}; the nearest name is ${nearest}` }
+    return { badRequest: nearest === '' ? message : `${message}; the nearest name is ${nearest}` }
   }
 }
 

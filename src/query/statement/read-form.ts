@@ -14,6 +14,20 @@ export function withoutValues(text: string): string {
   return out
 }
 
+/** ` (line 2, column 5)` of a character of the text, as DuckDB counts them; '' where it is none. */
+export function placeAt(text: string, position: number): string {
+  if (!Number.isSafeInteger(position) || position < 0) return ''
+  const before = [...text].slice(0, position).join('').split('\n')
+  return ` (line ${before.length}, column ${[...(before.at(-1) ?? '')].length + 1})`
+}
+
+/** The message about a name, with the place where the text has the name first. */
+export function placed(message: string, text: string): string {
+  const name = /(?:column|function|Table|table) "([^"]+)"/.exec(message)?.[1]
+  const at = name === undefined ? -1 : text.toLowerCase().indexOf(name.toLowerCase())
+  return at < 0 ? message : `${message}${placeAt(text, [...text.slice(0, at)].length)}`
+}
+
 /** What a statement asks for, and the SELECT, or the table, that it is about. */
 export interface ReadForm {
   readonly form: 'rows' | 'explain' | 'describe' | 'tables'

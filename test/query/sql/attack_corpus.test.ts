@@ -9,7 +9,7 @@ import { SqlPools } from './pools.ts'
 /** Two cores that other tests use too. */
 const MS_MAX = 2_000
 const ENGINE =
-  /duckdb|json_serialize|LINE \d|node_modules|\.ts\b|Binder|Catalog Error|max_expression|read_parquet\(\[/i
+  /duckdb|json_serialize|LINE \d+:|node_modules|\.ts\b|Binder|Catalog Error|max_expression|read_parquet\(\[/i
 
 const pools = new SqlPools()
 beforeAll(() => pools.open())

@@ -162,7 +162,7 @@ export class SqlPools {
       onQuery: () => {},
     }
     const rowsMax = asker.rowsMax ?? sql.rowsMax
-    return 'shown' in question
+    return 'text' in question
       ? await ask({ ...nativeSql, rowsMax }, pools, question, reader, deps)
       : await ask({ ...sql, rowsMax }, pools, question, reader, deps)
   }
@@ -172,7 +172,7 @@ export class SqlPools {
     const read = await this.#read(text, asker)
     if ('badRequest' in read) return read
     const { question, pools, reader } = read
-    return 'shown' in question
+    return 'text' in question
       ? await planQuestion(nativeSql, pools, question, reader, this.engine)
       : await planQuestion(sql, pools, question, reader, this.engine)
   }
@@ -205,7 +205,7 @@ export class SqlPools {
     const poolOf = statement.pools.map((_, index) => index)
     const question: NativeQuestion | SqlQuestion =
       'prefix' in statement
-        ? { statement, poolOf, bounds: boundParameters(statement.parameters, parameters), form, shown: text }
+        ? { statement, poolOf, bounds: boundParameters(statement.parameters, parameters), form, text }
         : { statement, poolOf, dialect }
     return { question, pools, reader }
   }

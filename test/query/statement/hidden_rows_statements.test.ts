@@ -98,7 +98,7 @@ function statement(text: string): Ask {
       poolOf: guarded.pools.map(() => 0),
       bounds: [],
       form: 'rows',
-      shown: '',
+      text: '',
     }
     return await asked(nativeSql as Askable<NativeQuestion>, question)(pools, barrier)
   }
@@ -226,7 +226,7 @@ describe('what fails on hidden rows is answered as if they were not there', () =
     if ('badRequest' in guarded) return guarded
     const segment = await segmentOf(rows)
     const poolOf = guarded.pools.map(() => 0)
-    const question: NativeQuestion = { statement: guarded, poolOf, bounds: [], form: 'rows', shown: '' }
+    const question: NativeQuestion = { statement: guarded, poolOf, bounds: [], form: 'rows', text: '' }
     const deps = {
       engine,
       pin: segmentPins({
