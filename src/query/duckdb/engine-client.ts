@@ -93,7 +93,7 @@ export class EngineClient implements SegmentEngine {
   readonly #main: EngineLane
   readonly #penalty: EngineLane
   readonly #penalties: Penalties
-  /** Applications whose long copy was in a crash. */
+  /** Applications whose long copy was in a crash, or whose statement took too long, once. */
   readonly #suspects: Penalties
   /** Of bytes, for queries that wait for checksums or for their turn, or run. */
   readonly #shares: Shares
@@ -292,9 +292,19 @@ export class EngineClient implements SegmentEngine {
     else if (codeOf(end.error) === PROCESS_MEMORY) this.#findMemory(query, end.error, lane)
     else if (query.crashedIn === 'query' && isOfSmallLane(end.error)) query.reject(LOST())
     else {
-      if (codeOf(end.error) === 'timeout') this.#penalise(query, 'a query took too long')
+      if (codeOf(end.error) === 'timeout' && !this.#isFirstOfStatements(query))
+        this.#penalise(query, 'a query took too long')
       query.reject(end.error)
     }
+  }
+
+  /**
+   * True for a user's statement that took too long, where it is the first of its application for a
+   * time: who tries a heavy statement once does not slow the others of the application for minutes.
+   */
+  #isFirstOfStatements(query: EngineQuery): boolean {
+    const isStatement = query.task.statement.native !== undefined && this.#isOfApplication(query)
+    return isStatement && this.#suspects.add(query.fairKey)
   }
 
   /** A query that ran beside one that did not end runs again, once. */

@@ -125,7 +125,7 @@ function text(name: string, parameters: string, size: string, max: number): stri
 
 function likeMacro(options: string): string {
   const any = "replace(replace(regexp_escape(p), '\\%', '.*'), '_', '.')"
-  return `(s, p) AS regexp_full_match(s, '${options}' || ${any})`
+  return `(s, p) AS regexp_full_match(s, '(${options}' || ${any} || ')')`
 }
 
 function atMost(value: string, size: string, name: string, max: number): string {

@@ -4,6 +4,7 @@
  * user is ever run: what runs is what was walked.
  */
 import { randomBytes } from 'node:crypto'
+import { boundArrows } from '../expression/arrows.ts'
 import { isNode, nodeOf, nodesOf } from '../expression/tree-node.ts'
 import { type BadQuery, badQueryOf, Refused } from '../expression/values.ts'
 import { TreeGuard } from './guard-tree.ts'
@@ -47,8 +48,13 @@ export async function guardStatement(
   ask: AskOne,
   explain: (answer: string) => BadQuery,
 ): Promise<NativeStatement | BadQuery> {
-  const answer = await ask(PARSE, [text])
-  if (answer.startsWith('{"error":true')) return explain(answer)
+  const bound = boundArrows(text)
+  const answer = await ask(PARSE, [bound])
+  if (isError(answer)) {
+    // Its place is one in the caller's own text.
+    const own = bound === text ? answer : await ask(PARSE, [text])
+    return explain(isError(own) ? own : answer)
+  }
   const prefix = `_s${randomBytes(8).toString('hex')}_`
   const guard = new TreeGuard(prefix, dialect === 'POSTGRESQL')
   try {
@@ -66,6 +72,10 @@ export async function guardStatement(
     const nearest = await ask(NEAREST, [error.known.join(' '), error.called])
     return { badRequest: nearest === '' ? message : `${message}; the nearest name is ${nearest}` }
   }
+}
+
+function isError(answer: string): boolean {
+  return answer.startsWith('{"error":true')
 }
 
 function onlyStatement(json: unknown) {

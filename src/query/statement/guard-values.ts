@@ -217,24 +217,18 @@ export abstract class ValueGuard {
       filter: this.maybe,
       order_bys: this.#orderBy,
     }
-    const own = this.copy(node, shape, place)
+    const walked = this.copy(node, shape, place)
     const { name, args, isDistinct, filter } = aggregateForm(written, children)
-    if (isDistinct || filter !== null || name !== written) {
-      if (filter !== null && own['filter'] !== null)
-        throw new Refused(`${written} has its condition, and FILTER another one`)
-      return {
-        ...own,
-        function_name: name,
-        children: args,
-        distinct: isDistinct || own['distinct'],
-        filter: filter ?? own['filter'],
-      }
-    }
+    const own = { ...walked, function_name: name, children: args }
+    if (filter !== null && walked['filter'] !== null)
+      throw new Refused(`${written} has its condition, and FILTER another one`)
+    if (isDistinct || filter !== null)
+      return { ...own, distinct: isDistinct || walked['distinct'], filter: filter ?? walked['filter'] }
     const other = rewritten({ name, args, isInner: place.lambdas > 0 })
     if (other !== undefined) {
-      if (own['filter'] !== null || own['distinct'] === true)
+      if (walked['filter'] !== null || walked['distinct'] === true)
         throw new Refused(`${written} has no FILTER and no DISTINCT`)
-      return { ...other, alias: own['alias'] }
+      return { ...other, alias: walked['alias'] }
     }
     if (!isPlain(name) && name !== 'unnest')
       throw new NoFunction(written, CALLED, isOver(name) ? ' without OVER' : '')

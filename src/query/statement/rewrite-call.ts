@@ -317,10 +317,8 @@ function likeNode(value: Node, pattern: Node, quoteNode: Node | undefined, ignor
   // DuckDB searches for the pieces of a constant pattern one after the other.
   if (quote === '' && !ignoresCase && !text.includes('_'))
     return callNode('~~', [value, pattern], { is_operator: true })
-  return callNode('regexp_full_match', [
-    value,
-    textNode(`(?s${ignoresCase ? 'i' : ''})${regexOf(text, quote)}`),
-  ])
+  const regex = `(?s${ignoresCase ? 'i' : ''})${regexOf(text, quote)}`
+  return callNode('regexp_full_match', [value, groupOf(textNode(regex))])
 }
 
 function regexOf(pattern: string, quote: string): string {
@@ -336,6 +334,17 @@ function regexOf(pattern: string, quote: string): string {
     } else out += char === '%' ? '.*' : char === '_' ? '.' : quoted(char)
   }
   return out
+}
+
+/** DuckDB makes its own LIKE of some patterns, which is not linear, but of no group. */
+const matches: Rewrite = ({ name, args: [value, pattern, ...options] }) =>
+  callNode(name, [argument(value), groupOf(argument(pattern)), ...options])
+
+function groupOf(pattern: Node): Node {
+  const text = textOfConstant(pattern)
+  if (text !== undefined) return textNode(`(${text})`)
+  const open = callNode('||', [textNode('('), pattern], { is_operator: true })
+  return callNode('||', [open, textNode(')')], { is_operator: true })
 }
 
 /** The aggregate's name must be one that statements may call. */
@@ -432,6 +441,8 @@ const REWRITES: Readonly<Record<string, Rewrite>> = {
   now: nowInUtc,
   nvl: coalesce,
   printf: printed,
+  regexp_full_match: matches,
+  regexp_matches: matches,
   range: series,
   timezone: atTimeZone,
   to_char: format(TO_CHAR),
