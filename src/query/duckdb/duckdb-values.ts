@@ -17,7 +17,7 @@ import {
   DuckDBTypeId,
   duckdbType,
 } from '../../util/duckdb.ts'
-import { must } from '../../util/errors.ts'
+import { must, STATEMENT_FAILED, Unavailable } from '../../util/errors.ts'
 import { printAnyDate, printAnyInstant, printNumber } from '../expression/print-values.ts'
 import type { Bound } from '../expression/values.ts'
 
@@ -75,6 +75,17 @@ function mod1000(nanos: bigint): bigint {
 function isNested({ typeId }: DuckDBType): boolean {
   const { LIST, ARRAY, STRUCT, MAP } = DuckDBTypeId
   return typeId === LIST || typeId === ARRAY || typeId === STRUCT || typeId === MAP
+}
+
+function hasNames(type: DuckDBType): boolean {
+  if (type instanceof DuckDBStructType) {
+    const names = new Set(type.entryNames)
+    const isNamed = names.size === type.entryNames.length && !names.has('') && !names.has('__proto__')
+    return isNamed && type.entryTypes.every(hasNames)
+  }
+  if (type instanceof DuckDBListType || type instanceof DuckDBArrayType) return hasNames(type.valueType)
+  const { keyType, valueType } = type as Partial<DuckDBMapType>
+  return [keyType, valueType].every(each => each === undefined || hasNames(each))
 }
 
 /** Plain numbers and truth values are those of JSON, all others are texts. */
@@ -139,8 +150,13 @@ const COLUMN_TYPES: Partial<Record<DuckDBTypeId, ColumnType>> = {
   [DuckDBTypeId.TIMESTAMP_TZ]: 'TIMESTAMP',
 }
 
-/** The type of a column of an answer. Types that no pool's column has are texts. */
+/**
+ * The type of a column of an answer. Types that no pool's column has are texts. Throws Unavailable
+ * (`statement_failed`) for a row whose fields have no names of their own: the package loses them.
+ */
 export function columnTypeOf(type: DuckDBType): ColumnType {
+  if (!hasNames(type))
+    throw new Unavailable(STATEMENT_FAILED, "a row is shown with names alone: write {'a': 1, 'b': 2}")
   if (isNested(type) || isJson(type)) return 'JSON'
   return COLUMN_TYPES[type.typeId] ?? 'STRING'
 }

@@ -44,10 +44,16 @@ export function sqlTextProblem(text: string, form: SqlForm): string | undefined 
   return typeof tokens === 'string' ? tokens : tokensProblem(tokens, form)
 }
 
-/** Words in lower case, texts as `\'`, quoted names as `"`, other characters; or a sentence. */
+/** Words in lower case, numbers as `0`, texts as a quote, other characters; or a sentence. */
 function tokensOf(text: string, form: SqlForm): readonly string[] | string {
   const tokens: string[] = []
   for (let at = 0; at < text.length; ) {
+    NUMBER.lastIndex = at
+    if (!/[\w$]/.test(text.charAt(at - 1)) && NUMBER.test(text)) {
+      tokens.push('0')
+      at = NUMBER.lastIndex
+      continue
+    }
     const word = WORD.exec(text.slice(at, at + WORD_CHARACTERS_MAX))?.[0]
     const parameter =
       form === 'native' && !/\w/.test(text.charAt(at - 1)) ? PARAMETER.exec(text.slice(at, at + 66)) : null
@@ -76,6 +82,9 @@ function tokensOf(text: string, form: SqlForm): readonly string[] | string {
   }
   return tokens
 }
+
+/** The lexer ends a number before a word: `1e5WINDOW` is two. */
+const NUMBER = /0[xX][\da-fA-F_]+|0[bB][01_]+|(?:\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(?:[eE][+-]?\d+)?/y
 
 /** A longer word is read in pieces. */
 const WORD_CHARACTERS_MAX = 256
