@@ -40,6 +40,7 @@ const MORE = [
   'query/engine_lanes',
   'query/engine_under_load',
   'query/spill',
+  'query/statement/offending_applications',
   'setup/packed',
   'tools/',
 ]

@@ -3,6 +3,7 @@
  * are equal, with a policy and without.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { newSeed, someOf } from '../../util/random.ts'
 import { type Ground, openGround } from './ground.ts'
 import { QUESTIONS, type Question } from './questions.ts'
 
@@ -17,8 +18,8 @@ const questions = Object.entries(QUESTIONS).map(([title, asked]): [string, Quest
   typeof asked === 'string' ? { sql: asked } : asked,
 ])
 
-/** The number of rows of each answer. */
-const rowsOf = new Map<string, number>()
+/** The rows of each answer. */
+const answers = new Map<string, readonly unknown[]>()
 
 for (const reader of ['without a policy', 'with a policy'])
   describe(reader, () => {
@@ -33,10 +34,60 @@ for (const reader of ['without a policy', 'with a policy'])
         ...(dialect === undefined ? {} : { dialect }),
       }
       expect(await ground.ask(sql, more)).toEqual(want)
-      rowsOf.set(`${title}, ${reader}`, 'rows' in want ? want.rows.length : 0)
+      answers.set(`${title}, ${reader}`, 'rows' in want ? want.rows : [])
     })
   })
 
+/** Hostile parts, and what a refusal says of them. */
+const HOSTILE = [
+  ["getenv('HOME')", /no function "getenv"/],
+  ["(SELECT max(content) FROM read_text('/etc/hostname'))", /no function "read_text"/],
+  ['(SELECT count(*) FROM nosuch)', /"nosuch" not found/],
+] as const
+const COLUMN = /(?<![\w.'"$])(?:quantity|name|visitor|ts|url|amount|day|props|price|id)(?![\w(.'"])/g
+const TABLE = /(?<=\b(?:FROM|JOIN) )(?:hits|visitors|prices)\b/g
+
+/** The questions with a hostile part in the place of one column or table. */
+function spoilt(): { readonly text: string; readonly says: RegExp }[] {
+  return questions.flatMap(([, { sql, parameters, dialect }]) => {
+    if (parameters !== undefined || dialect !== undefined) return []
+    const at = (place: RegExpExecArray, part: string) =>
+      `${sql.slice(0, place.index)}${part}${sql.slice(place.index + place[0].length)}`
+    return [
+      ...[...sql.matchAll(COLUMN)].flatMap(place =>
+        HOSTILE.map(([part, says]) => ({ text: at(place, part), says })),
+      ),
+      ...[...sql.matchAll(TABLE)].map(place => ({
+        text: at(place, "read_text('/etc/hostname')"),
+        says: /no function "read_text"/,
+      })),
+    ]
+  })
+}
+
+/** `npm test` asks so many of them, by lot. */
+const SPOILT = 150
+const seed = newSeed()
+
+test(`a hostile part in any place of a question is refused, seed ${seed}`, async () => {
+  const asked = someOf(spoilt(), SPOILT, seed)
+  const through: string[] = []
+  let found = 0
+  for (const { text, says } of asked) {
+    const answer = await ground.ask(text)
+    if (!('error' in answer)) through.push(text)
+    else if (says.test(answer.error)) found += 1
+  }
+  expect(through).toEqual([])
+  // The part is no SQL in some places, such as that of an alias.
+  process.stdout.write(`hostile parts: ${found} of ${asked.length} were what was refused\n`)
+  expect(found).toBeGreaterThan(asked.length / 2)
+})
+
 test('every question has rows, and most of them others with the policy', () => {
-  expect([...rowsOf].filter(([, rows]) => rows === 0)).toEqual([])
+  expect([...answers].filter(([, rows]) => rows.length === 0)).toEqual([])
+  const isOther = ([title]: [string, Question]) =>
+    JSON.stringify(answers.get(`${title}, with a policy`)) !==
+    JSON.stringify(answers.get(`${title}, without a policy`))
+  expect(questions.filter(isOther).length).toBeGreaterThan(questions.length / 2)
 })
