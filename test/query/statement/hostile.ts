@@ -771,6 +771,8 @@ export const BOMBS: Readonly<Record<string, string>> = {
   'nested CASE with an operand': `SELECT ${nested(13, 'n', inner => `CASE ${inner} WHEN 1 THEN 2 WHEN 3 THEN 4 END`)} FROM orders`,
   'nested CASE in its operand and branches': `SELECT ${nested(10, 'n', inner => `CASE ${inner} WHEN 1 THEN ${inner.length > 500 ? 1 : inner} END`)} FROM orders`,
   'many windows of one long definition': `SELECT ${times(400, () => 'sum(n) OVER w').join()} FROM orders WINDOW w AS (PARTITION BY ${times(400, () => 'n').join()})`,
+  'numbers that hide WHEN': `SELECT CASE [${times(3000, () => '1').join()}] WHEN [1]THEN 2e0${times(550, () => 'WHEN [1]THEN 2e0').join('')}END FROM orders`,
+  'numbers that hide WINDOW': `SELECT ${times(600, () => 'sum(n)OVER w').join()} FROM orders WHERE n<1e5WINDOW w AS (PARTITION BY ${times(3800, () => 'n').join()})`,
   'doubling CTEs': doubling(14),
   'doubling CTEs that are not materialized': doubling(14, 'NOT MATERIALIZED'),
   'doubling CTEs that are materialized': doubling(24, 'MATERIALIZED'),
