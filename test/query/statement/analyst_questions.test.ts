@@ -5,7 +5,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newSeed, someOf } from '../../util/random.ts'
 import { type Ground, openGround } from './ground.ts'
+import type { Answer } from './plain-answer.ts'
 import { QUESTIONS, type Question } from './questions.ts'
+import { SELECTS } from './selects.ts'
 
 let ground: Ground
 beforeAll(async () => {
@@ -21,6 +23,9 @@ const questions = Object.entries(QUESTIONS).map(([title, asked]): [string, Quest
 /** The rows of each answer. */
 const answers = new Map<string, readonly unknown[]>()
 
+/** Outputs without an alias have another name in Weir, that of PostgreSQL. */
+const rowsOf = (answer: Answer) => ('error' in answer ? answer : answer.rows)
+
 for (const reader of ['without a policy', 'with a policy'])
   describe(reader, () => {
     beforeAll(async () => {
@@ -35,6 +40,15 @@ for (const reader of ['without a policy', 'with a policy'])
       }
       expect(await ground.ask(sql, more)).toEqual(want)
       answers.set(`${title}, ${reader}`, 'rows' in want ? want.rows : [])
+    })
+    test('SELECTs of many forms', async () => {
+      const other: string[] = []
+      for (const text of SELECTS) {
+        const [want, answer] = [rowsOf(await ground.plain(text)), rowsOf(await ground.ask(text))]
+        if ('error' in want || JSON.stringify(answer) !== JSON.stringify(want))
+          other.push(`${text}: ${JSON.stringify(answer)} and not ${JSON.stringify(want)}`)
+      }
+      expect(other).toEqual([])
     })
   })
 

@@ -51,6 +51,19 @@ const POOLS: Readonly<Record<string, PoolSpec>> = {
     }),
     tableSettings: { orderBy: ['id'] },
   },
+  t: {
+    columns: columnsOf({
+      ts: 'TIMESTAMP',
+      id: 'STRING',
+      s: 'STRING',
+      n: 'INT64',
+      x: 'DOUBLE',
+      b: 'BOOLEAN',
+      p: 'JSON',
+    }),
+    timestamp: 'ts',
+    uniqueId: 'id',
+  },
   prices: {
     columns: columnsOf({ id: 'STRING', sku: 'STRING', since: 'TIMESTAMP', price: 'DOUBLE' }),
     tableSettings: { orderBy: ['id'] },
@@ -66,6 +79,7 @@ const POLICIES: Readonly<
     filterSql: "tenant = 'north'",
   },
   visitors: { columns: ['id', 'plan', 'signed_up', 'country'], filterSql: "id <> 'v9'" },
+  t: { columns: ['ts', 'id', 's', 'n', 'x', 'b', 'p'], filterSql: 'n < 9' },
   prices: { columns: ['id', 'sku', 'since', 'price', '_service_payload'], filterSql: 'price < 100' },
 }
 
@@ -245,6 +259,19 @@ async function fill(server: TestServer): Promise<void> {
         visitorOf(i, plan === 'pro' && i % 3 > 0 ? plan : 'free'),
       ),
     )
+  // The policy hides the last two.
+  await change(
+    't',
+    Array.from({ length: 11 }, (_, n) => ({
+      ts: new Date(Date.UTC(2024, 0, 1 + n)).toISOString(),
+      id: `v${n}`,
+      s: `${n}`,
+      n,
+      x: n / 2,
+      b: n % 2 === 0,
+      p: { k: n, l: [1, n] },
+    })),
+  )
   await change(
     'prices',
     Array.from({ length: 9 }, (_, i) => ({
@@ -266,7 +293,7 @@ async function exportedRows(
   const described = await (await connection.run(`DESCRIBE SELECT * FROM ${from}`)).getRows()
   const columns = described.map(([name, type]) => {
     if (type === 'TIMESTAMP WITH TIME ZONE') return `${name} AT TIME ZONE 'UTC' AS ${name}`
-    return name === 'props' || name === '_service_payload' ? `${name}::JSON AS ${name}` : name
+    return ['props', 'p', '_service_payload'].includes(String(name)) ? `${name}::JSON AS ${name}` : name
   })
   return `SELECT ${columns.join()} FROM ${from}`
 }
