@@ -104,7 +104,7 @@ async function ask(text: string): Promise<Answered> {
 
 /** Secrets, names of what is hidden, and what only Weir's own statements have. */
 const SECRET =
-  /HIDDEN|ENV-SECRET|FILE-SECRET|POLICY-VALUE|\btenant\b|\bsecret\b|LINE \d|all_rows|_service_\w+|read_parquet\(\[|\/data\b|\.parquet\b/gi
+  /HIDDEN|ENV-SECRET|FILE-SECRET|POLICY-VALUE|\btenant\b|\bsecret\b|LINE \d+:|all_rows|_service_\w+|read_parquet\(\[|\/data\b|\.parquet\b/gi
 
 /** The secrets of an answer that its statement does not have. */
 function told(answer: unknown, text: string): string[] {
