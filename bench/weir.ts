@@ -9,10 +9,11 @@ import { type StartOptions, startServer, type TestPool, type TestServer } from '
 import { BENCH_COLUMNS } from './events.ts'
 import { benchFolder, tracked } from './leftovers.ts'
 
-/** Starts Weir and waits until it is ready. */
+/** Starts Weir and waits until it is ready. It keeps no answers, unless `options` say so. */
 export async function startWeir(options: StartOptions = {}): Promise<TestServer> {
   const dataDir = options.dataDir ?? join(benchFolder('weir-bench-'), 'data')
-  const server = await startServer({ ...options, dataDir })
+  const env = { WEIR_ANSWER_CACHE_MIB: '0', ...options.env }
+  const server = await startServer({ ...options, env, dataDir })
   tracked(server.child)
   return server
 }

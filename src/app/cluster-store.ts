@@ -33,6 +33,7 @@ import type { TableRows } from '../query/clickhouse/rows.ts'
 import { clusterExports } from '../query/cluster-exports.ts'
 import { clusterTails } from '../query/cluster-tail.ts'
 import { EngineClient } from '../query/duckdb/engine-client.ts'
+import { SharedRuns } from '../query/shared-runs.ts'
 import { Unavailable } from '../util/errors.ts'
 import { MEMTABLE_BYTES_MAX } from '../util/limits.ts'
 import { kernelNote } from '../util/native.ts'
@@ -125,7 +126,7 @@ function rowsThrough({ cluster, opened, engine, metrics, sizes }: Node) {
     onRoom: room => {
       inserts.onRoom = room
     },
-    reading: { pin, engine, onQuery: metrics.query },
+    reading: { pin, engine, runs: new SharedRuns(), onQuery: metrics.query },
     copyStatement: undefined,
     exports: exportThread => clusterExports({ engine, exportThread }),
     openTail: clusterTails({ engine, boundary: () => versions.boundary() }),

@@ -2,6 +2,7 @@
 import type { Metrics } from '../database/metrics.ts'
 import type { Pools } from '../database/pools.ts'
 import type { Commit } from '../log/commit-log.ts'
+import type { AnswerCache } from '../query/answer-cache.ts'
 import type { Debt } from '../store/compaction/compaction-types.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { METRIC_DEBT_POOLS_MAX } from '../util/limits.ts'
@@ -36,6 +37,18 @@ export function watchLocalStore(metrics: Metrics, pools: Pools, commit: Commit, 
 /** The age of the oldest row that is not flushed; 0 without any. */
 export function flushLagMs(oldestMs: number | undefined): number {
   return oldestMs === undefined ? 0 : Math.max(0, monotonicMs() - oldestMs)
+}
+
+/** The answers that are kept. Without a cache all are 0. */
+export function watchAnswers({ gauge }: Metrics, answers: AnswerCache | undefined): void {
+  const stats = () => answers?.stats() ?? { bytes: 0, hits: 0, misses: 0 }
+  gauge('weir_answer_cache_bytes', 'estimated memory of the answers that are kept', () => stats().bytes)
+  gauge('weir_answer_cache_hits', 'questions since the start that a kept answer answered', () => stats().hits)
+  gauge(
+    'weir_answer_cache_misses',
+    'questions since the start for which no kept answer was true',
+    () => stats().misses,
+  )
 }
 
 /** The disk. Where the system does not answer, the page lacks the values. */

@@ -10,16 +10,21 @@ import type { CatalogListener } from '../catalog/catalog.ts'
 import { notesOfCatalog, type OpenedCatalog } from '../catalog/open-catalog.ts'
 import type { Activity } from '../database/activity.ts'
 import { sweepThenCompact } from '../database/compaction.ts'
+import type { Config } from '../database/config.ts'
+import type { Pools } from '../database/pools.ts'
 import { openStages, rebuiltNotes, type Stages } from '../database/stages.ts'
 import type { StartedThreads } from '../database/start-threads.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
 import { addColumnRunner } from '../jobs/add-column.ts'
 import { reservationsOf, rewriteRunner } from '../jobs/rewrite-rows.ts'
 import type { LogState } from '../log/log-types.ts'
+import { AnswerCache } from '../query/answer-cache.ts'
 import { sweepCopies } from '../query/copy-rows.ts'
 import { EngineClient } from '../query/duckdb/engine-client.ts'
 import { segmentPins } from '../query/pin-segments.ts'
+import type { QueryDone } from '../query/plan/query-task.ts'
 import { segmentExports } from '../query/row-exports.ts'
+import { SharedRuns } from '../query/shared-runs.ts'
 import { statementCopies } from '../query/statement-copies.ts'
 import { segmentTails } from '../query/tail.ts'
 import { Backups } from '../tools/backup/backup-client.ts'
@@ -28,13 +33,14 @@ import {
   FLUSHES_SMALL,
   LOG_QUEUED_BYTES_MAX,
   MEMTABLE_BYTES_MAX,
+  MiB,
   RECENT_FLUSH_BYTES_MAX,
   WAIT_MS_MAX,
 } from '../util/limits.ts'
 import { kernelNote } from '../util/native.ts'
 import { warn } from '../util/say.ts'
 import { commitToLog } from './commit-to-log.ts'
-import { flushLagMs, watchLocalStore } from './local-store-metrics.ts'
+import { flushLagMs, watchAnswers, watchLocalStore } from './local-store-metrics.ts'
 import { diskSpace } from './machine.ts'
 import { applicationName } from './server-metrics.ts'
 import type { ServerStart } from './start.ts'
@@ -61,8 +67,9 @@ export async function openLocalStore(
     logState = state
   }
   const health = { catalogRefusal: () => catalog.refusal(), poolsFailing: () => pools.flusher.failing }
+  const out = rowsOut(start, stages, engine)
   return {
-    ...rowsOut(start, stages, engine),
+    ...out,
     opened,
     metrics,
     parse,
@@ -91,7 +98,7 @@ export async function openLocalStore(
       act()
     },
     queues: () => queuesOf(stages),
-    watch: activity => watch(start, stages, activity),
+    watch: activity => watch(start, stages, activity, out.reading.answers),
     ready: () => {
       void sweep(start, stages)
       setTimeout(() => engine.warm(), ENGINE_WARM_MS).unref()
@@ -104,7 +111,7 @@ export async function openLocalStore(
 }
 
 function rowsOut(
-  { paths }: ServerStart,
+  { config, paths }: ServerStart,
   { pools, metrics }: Stages,
   engine: EngineClient,
 ): Pick<Store, 'reading' | 'exports' | 'copyStatement' | 'openTail' | 'sizeOf'> {
@@ -112,7 +119,9 @@ function rowsOut(
     makeVisible: (pool: number) => pools.makeVisible(pool),
     snapshot: (pool: number) => pools.manifest.snapshot(pool),
   }
-  const reading = { pin: segmentPins(pins), engine, onQuery: metrics.query }
+  const answers = answersOf(pools, config)
+  const runs = new SharedRuns<QueryDone>()
+  const reading = { pin: segmentPins(pins), engine, runs, answers, onQuery: metrics.query }
   const { temporary: temporaryFolder } = paths
   return {
     reading,
@@ -126,6 +135,17 @@ function rowsOut(
     }),
     sizeOf: ({ number }) => pools.sizeOf(number),
   }
+}
+
+/** Undefined where the operator wants none. */
+function answersOf(pools: Pools, { answerCacheMib }: Config): AnswerCache | undefined {
+  if (answerCacheMib === 0) return undefined
+  const answers = new AnswerCache({
+    bytesMax: answerCacheMib * MiB,
+    versionOf: pool => (pools.flusher.isFlushed(pool) ? pools.manifest.version(pool) : undefined),
+  })
+  pools.onLost = pool => answers.forget(pool)
+  return answers
 }
 
 /** Stops from front to back: syncs, flushes, then ends the threads. */
@@ -203,7 +223,12 @@ function queuesOf({ pools, log }: Stages): ReturnType<Store['queues']> {
   ]
 }
 
-function watch({ config }: ServerStart, { metrics, pools, log }: Stages, activity: Activity): void {
+function watch(
+  { config }: ServerStart,
+  { metrics, pools, log }: Stages,
+  activity: Activity,
+  answers: AnswerCache | undefined,
+): void {
   const { commit } = log
   const { onSync } = commit
   commit.onSync = (ms, bytes) => {
@@ -211,6 +236,7 @@ function watch({ config }: ServerStart, { metrics, pools, log }: Stages, activit
     activity.sync(ms)
   }
   watchLocalStore(metrics, pools, commit, config.dataDir)
+  watchAnswers(metrics, answers)
 }
 
 async function stateOf({ pools }: Stages, dataDir: string): ReturnType<Store['state']> {

@@ -22,10 +22,14 @@ import { LOG_LEVELS, type LogSettings } from '../util/say.ts'
 
 /** The largest staleness that an operator may allow to queries. */
 const STALENESS_MS_MAX = 60_000
+/** The most memory that an operator may give to answers. */
+const ANSWER_CACHE_MIB_MAX = 4_096
 /** Interval at which pools are inspected for merges and waiting merges start. */
 const COMPACT_TICK_MS = 1_000
 /** Bytes a second that a backup of a running server copies, so that ingest does not suffer. */
 const BACKUP_BYTES_PER_SECOND = 64 * MiB
+const ANSWER_CACHE =
+  'memory of answers that are given again while nothing of their data pools changed; 0: none'
 const STALENESS = 'a query may miss what was acknowledged in the last so many ms; 0: it misses nothing'
 const STOP_DELAY = 'after SIGTERM all is answered for so long, while /readyz is 503: for balancers'
 
@@ -285,6 +289,10 @@ const OPTIONS = {
   stalenessMs: {
     ...option('staleness MS', '0', STALENESS, integer(0, STALENESS_MS_MAX)),
     env: 'WEIR_STALENESS_MS',
+  },
+  answerCacheMib: {
+    ...option('answer-cache MIB', '64', ANSWER_CACHE, integer(0, ANSWER_CACHE_MIB_MAX)),
+    env: 'WEIR_ANSWER_CACHE_MIB',
   },
   logFormat: common(
     'log-format',

@@ -77,6 +77,8 @@ export class Pools {
   readonly #checker: ThreadOnDemand<CheckCalls>
   /** Called with files that no manifest and no snapshot names any more. */
   onFilesFree: (files: readonly string[]) => void = () => {}
+  /** Called with a pool that is deleted, or has a damaged file: questions about it are to fail. */
+  onLost: (pool: number) => void = () => {}
   /** Damaged files that were found since the start. */
   damagedFiles = 0
   #cancelRelease: (() => void) | undefined
@@ -396,6 +398,7 @@ export class Pools {
     this.damagedFiles += 1
     const pool = this.#options.catalog.pool(basename(dirname(error.file)))
     const segment = numberOfFile(basename(error.file))
+    if (pool !== undefined) this.onLost(pool.number)
     if (pool !== undefined && segment !== undefined && this.compaction.leaveOut(pool.number, segment))
       fail(`${error.message}; ${LEFT_OUT}`)
   }
@@ -417,6 +420,7 @@ export class Pools {
     await Promise.all([this.flusher.dropPool(pool.number), this.compaction.dropPool(pool.number)])
     this.#releaseLog() // its unflushed rows hold no log file any more
     this.manifest.drop(pool.number)
+    this.onLost(pool.number)
     crashPoint('pool.forgotten')
     await this.#options.index.index.dropPool(pool.number)
     crashPoint('pool.dropped')

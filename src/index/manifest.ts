@@ -34,6 +34,8 @@ const DELETION_VECTOR_PARTS_MAX = 64
 /** The state that a query reads. `release` is called once, when the query ends. */
 export interface Snapshot {
   readonly commit: number
+  /** See Manifest.version. */
+  readonly version: number | undefined
   /** The segments with rows, by rising number. */
   readonly segments: readonly QuerySegment[]
   /**
@@ -71,6 +73,7 @@ interface ManifestPool {
   flushedSequence: number
   nextSegment: number
   readonly segments: Map<number, ManifestSegment>
+  version: number
   /** True once the deletion vectors from before the start are here. */
   loaded: boolean
   loading: Promise<void> | undefined
@@ -84,6 +87,8 @@ export class Manifest {
   readonly #obsolete: ObsoleteSegments
   /** The last applied commit. */
   #commit: number
+  /** The last version that a pool got. */
+  #version = 0
   /** Loads of deletion vectors that wait for a later commit, one for each pool at most. */
   #waiting: { readonly commit: number; readonly go: () => void }[] = []
 
@@ -116,6 +121,7 @@ export class Manifest {
       this.#retireLate(number, add)
       return
     }
+    pool.version = ++this.#version
     if (add !== undefined) {
       this.#addSegment(number, pool, add)
       addDeletionVectors(pool, committed)
@@ -130,7 +136,8 @@ export class Manifest {
   async snapshot(number: number): Promise<Snapshot> {
     for (;;) {
       const pool = this.#pools.get(number)
-      if (pool === undefined) return { commit: this.#commit, segments: [], all: [], release: () => undefined }
+      if (pool === undefined)
+        return { commit: this.#commit, version: undefined, segments: [], all: [], release: () => undefined }
       if (pool.loaded) return this.#pinPool(pool)
       await this.#loadOnce(number, pool)
     }
@@ -147,6 +154,14 @@ export class Manifest {
   /** The highest sequence of the pool that is flushed; 0 for none. */
   flushedSequence(number: number): number {
     return this.#pools.get(number)?.flushedSequence ?? 0
+  }
+
+  /**
+   * Equal as long as the pool has the same segments and deletion vectors: each commit of the pool
+   * makes a new one, in this process. Undefined where nothing of the pool is flushed.
+   */
+  version(number: number): number | undefined {
+    return this.#pools.get(number)?.version
   }
 
   /** The numbers of the pools of which something is flushed. */
@@ -207,7 +222,8 @@ export class Manifest {
       deletedRows += segment.deletedRows
     }
     const { flushedSequence, nextSegment } = state
-    return { folder, flushedSequence, nextSegment, segments, loaded: deletedRows === 0, loading: undefined }
+    const loads = { loaded: deletedRows === 0, loading: undefined }
+    return { folder, flushedSequence, nextSegment, segments, version: ++this.#version, ...loads }
   }
 
   #newPool(number: number): ManifestPool {
@@ -218,6 +234,7 @@ export class Manifest {
 
   #applyFlush(flush: FlushCommit, committed: FlushCommitted): void {
     const pool = this.#pools.get(flush.pool) ?? this.#newPool(flush.pool)
+    pool.version = ++this.#version
     if (flush.add !== undefined) this.#addSegment(flush.pool, pool, flush.add)
     const hasManyParts = addDeletionVectors(pool, committed)
     pool.flushedSequence = flush.flushedSequence
@@ -279,7 +296,7 @@ export class Manifest {
     const entries = [...pool.segments.values()].sort((a, b) => a.meta.segment - b.meta.segment)
     const all = entries.map(({ file, meta, deletionVectors }) => ({ file, meta, deletionVectors }))
     const segments = all.filter(({ meta }) => meta.rows > 0)
-    return { commit: this.#commit, segments, all, release: this.#pin(entries) }
+    return { commit: this.#commit, version: pool.version, segments, all, release: this.#pin(entries) }
   }
 
   #pin(entries: readonly ManifestSegment[]): () => void {

@@ -1,6 +1,6 @@
 /**
- * A question's way: parse its SQL, plan, make acknowledged rows visible, pin a manifest, prune,
- * run, answer.
+ * A question's way: parse its SQL, plan, find a kept answer, or else make acknowledged rows
+ * visible, pin a manifest, prune, run; answer. Equal questions share a run (shared-runs.ts).
  *
  *   W-8  Everything acknowledged before the call is made visible first, or less where the operator
  *        allows staleness. The manifest stays pinned until the query ends.
@@ -9,21 +9,27 @@ import type { PoolSchema } from '../format/schema.ts'
 import { monotonicMs, wallMs } from '../util/clock.ts'
 import { must, STATEMENT_FAILED, Unavailable } from '../util/errors.ts'
 import { TraceStages } from '../util/trace-stages.ts'
+import type { AnswerCache } from './answer-cache.ts'
 import { kindOfType } from './expression/typed.ts'
 import { type BadAnswer, type BadQuery, badQueryOf } from './expression/values.ts'
 import type { PlannedOutput } from './plan/answer-table.ts'
-import { countsAllRows, type Statement } from './plan/plan.ts'
+import { countsAllRows, type QueryPlan, type Statement } from './plan/plan.ts'
 import type { PlanContext } from './plan/plan-context.ts'
 import { type PoolsOfQuestion, planFor } from './plan/policy.ts'
 import type { Pruning } from './plan/prune-segments.ts'
 import type { QueryDone, QueryEngine } from './plan/query-task.ts'
+import { waitingBytes } from './plan/query-turns.ts'
 import type { Askable, PlannedQuestion, Reader } from './plan/question.ts'
+import { type QuestionKey, questionKey } from './question-key.ts'
+import { type RunAskers, SharedRuns } from './shared-runs.ts'
 import { placed } from './statement/read-form.ts'
 
 export interface Answered<Answer = unknown> extends Omit<QueryDone, 'columns'> {
   readonly answer: Answer
   readonly outputs: readonly PlannedOutput[]
   readonly sql: string
+  /** It was kept from an earlier question, of which the costs are. */
+  readonly fromCache: boolean
 }
 
 /** Rows that stay as they are until `release`, which must be called. */
@@ -32,11 +38,17 @@ interface PinnedRows {
   readonly source: unknown
   /** The number of all of them, where no query needs to run for it. */
   readonly liveRows?: () => number
+  /** Of the pools, where answers are kept: see AnswerCache.keep. */
+  readonly versions?: readonly (number | undefined)[]
   release(): void
 }
 
 export interface QuestionDeps {
   readonly engine: QueryEngine
+  /** Absent: no question shares its run. */
+  readonly runs?: SharedRuns<QueryDone>
+  /** Absent: no answer is kept. */
+  readonly answers?: AnswerCache | undefined
   /**
    * The rows of pools that a question can select. Everything acknowledged before the call is there,
    * or less where staleness is allowed.
@@ -90,26 +102,15 @@ async function answerIn<Query, Answer>(
   stages.end('plan')
   if ('badRequest' in planned) return planned
   const { plan, statement } = planned
-  const prunings = [plan, ...(plan.others ?? [])]
-  const pinned = await deps.pin(
-    pools.map(({ schema }, index) => ({ schema, pruning: must(prunings[index], 'a pruning') })),
-  )
-  stages.end('flush')
+  const { applicationId } = reader
+  const key = questionKey(question, pools, planned, applicationId, deps.engine.dialect)
+  // The costs tell of rows that the reader does not see, and so would an answer that is kept.
+  const seesAll = pools.every(({ policy }) => policy === null)
+  const answers = seesAll && key?.mayBeKept === true ? deps.answers : undefined
+  const kept = key && answers?.find(applicationId, key.kept, pools)
   try {
-    const task = { source: pinned.source, statement, rowsMax: question.rowsMax }
-    const verify = () => {
-      stages.end('wait')
-      reader.verifyAgain(pools)
-    }
-    const sql = sqlOf(statement)
-    const rows = countsAllRows(plan) ? pinned.liveRows?.() : undefined
-    const done =
-      rows !== undefined
-        ? countedRows(rows)
-        : await deps.engine.run(task, reader.applicationId, verify, reader.gone)
-    const { system } = deps.engine.dialect
-    if (rows === undefined)
-      stages.end('SELECT', { ...SELECT, 'db.system.name': system, 'db.query.text': sql })
+    const asked = { pools, ...planned, rowsMax: question.rowsMax, key, answers }
+    const done = kept ?? (await runShared(asked, reader, stages, deps))
     reader.verifyAgain(pools)
     deps.onQuery(monotonicMs() - beganMs)
     const columns = done.types?.map((type, at) => ({ name: done.columns[at] ?? '', type }))
@@ -118,12 +119,75 @@ async function answerIn<Query, Answer>(
     const outputs =
       columns?.map(({ name, type }) => ({ name, kind: kindOfType(type) })) ??
       plan.select.outputs.map(({ name, value }) => ({ name, kind: value.kind }))
-    const answered = { ...done, rows: shown, answer, outputs, sql }
-    // The costs tell of rows that the reader does not see.
-    const seesAll = pools.every(({ policy }) => policy === null)
+    const fromCache = kept !== undefined
+    const answered = { ...done, rows: shown, answer, outputs, sql: sqlOf(statement), fromCache }
     return seesAll ? answered : { ...answered, recordsProcessed: 0, bytesProcessed: 0 }
   } catch (error) {
     return badAnswerOf(error, plan.native?.text) ?? badQueryOf(error)
+  }
+}
+
+/** A question that is to run. */
+interface Asked {
+  readonly pools: PoolsOfQuestion
+  readonly plan: QueryPlan
+  readonly statement: Statement
+  readonly rowsMax: number
+  readonly key: QuestionKey | undefined
+  /** Where its answer may be kept. */
+  readonly answers: AnswerCache | undefined
+}
+
+/** The rows of a question, which it may have of a run of an equal one. */
+async function runShared(
+  asked: Asked,
+  reader: Reader,
+  stages: TraceStages,
+  deps: QuestionDeps,
+): Promise<QueryDone> {
+  const { pools, statement, key } = asked
+  const { applicationId, gone } = reader
+  const sharer = {
+    applicationId,
+    bytes: waitingBytes(statement),
+    gone,
+    verify: () => reader.verifyAgain(pools),
+    onStage: (...stage: Parameters<TraceStages['end']>) => stages.end(...stage),
+  }
+  const runs = deps.runs ?? new SharedRuns<QueryDone>()
+  return await runs.ask(key?.shared, sharer, askers => run(asked, applicationId, askers, deps))
+}
+
+async function run(
+  { pools, plan, statement, rowsMax, key, answers }: Asked,
+  applicationId: string,
+  { gone, verify, onStage }: RunAskers,
+  { pin, engine }: QuestionDeps,
+): Promise<QueryDone> {
+  const prunings = [plan, ...(plan.others ?? [])]
+  const pinned = await pin(
+    pools.map(({ schema }, index) => ({ schema, pruning: must(prunings[index], 'a pruning') })),
+  )
+  onStage('flush')
+  const keep = (done: QueryDone) => {
+    if (key !== undefined) answers?.keep(applicationId, key.kept, pools, pinned.versions ?? [undefined], done)
+    return done
+  }
+  try {
+    const rows = countsAllRows(plan) ? pinned.liveRows?.() : undefined
+    if (rows !== undefined) return keep(countedRows(rows))
+    const verifyInTurn = () => {
+      onStage('wait')
+      verify()
+    }
+    const task = { source: pinned.source, statement, rowsMax }
+    const done = await engine.run(task, applicationId, verifyInTurn, gone)
+    onStage('SELECT', {
+      ...SELECT,
+      'db.system.name': engine.dialect.system,
+      'db.query.text': sqlOf(statement),
+    })
+    return keep(done)
   } finally {
     pinned.release()
   }

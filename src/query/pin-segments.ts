@@ -16,6 +16,8 @@ export interface PinDeps {
 /** Segments whose files stay until `release`, which must be called. */
 export interface PinnedSegments {
   readonly segments: readonly QuerySegment[]
+  /** See Manifest.version. */
+  readonly version?: number | undefined
   release(): void
 }
 
@@ -27,7 +29,8 @@ export async function pinSegments(
 ): Promise<PinnedSegments> {
   await deps.makeVisible(schema.pool)
   const snapshot = await deps.snapshot(schema.pool)
-  return { segments: prune(schema, pruning, snapshot.segments), release: () => snapshot.release() }
+  const { version, segments } = snapshot
+  return { segments: prune(schema, pruning, segments), version, release: () => snapshot.release() }
 }
 
 /** Pins the segments of each pool of a question. The pools are flushed at the same time. */
@@ -49,6 +52,8 @@ export function segmentPins(deps: PinDeps): QuestionDeps['pin'] {
     // The newest first: the engine then skips older ones where the newest rows are asked for.
     const ordered = [own.toReversed(), ...others]
     const rows = pools.map(({ schema }, index) => ({ schema, segments: must(ordered[index], 'a pin') }))
-    return { source: { pools: rows } satisfies SegmentRows, liveRows: () => countLiveRows(own), release }
+    const versions = pinned.map(({ version }) => version)
+    const source = { pools: rows } satisfies SegmentRows
+    return { source, versions, liveRows: () => countLiveRows(own), release }
   }
 }

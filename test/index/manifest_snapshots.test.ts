@@ -49,6 +49,30 @@ function deletionVectorsOf(snapshot: Snapshot): Record<number, number[]> {
 }
 
 describe('manifest', () => {
+  test('a pool has another version after each of its commits, and after no other one', async () => {
+    const { index, manifest, asked, flush } = setUp()
+    const seen = [manifest.version(1)]
+    const change = (one: FlushCommit) => {
+      flush(one)()
+      expect(seen).not.toContain(manifest.version(1))
+      seen.push(manifest.version(1))
+    }
+    change(flushOf(1, 3, { b: 0 }))
+    // Nothing but the deletion vector of another segment changes.
+    const deletes = { ...flushOf(1, 4, { c: -1 }), add: metaOf(4, { rows: 0, deletes: 1 }) }
+    change(deletes)
+    change({ ...flushOf(1, 5, { d: -1 }), add: metaOf(5, { rows: 0, deletes: 1 }), remove: [4] })
+    const first = manifest.snapshot(1)
+    must(asked[0], 'request').answer()
+    expect((await first).version).toBe(manifest.version(1))
+    expect(manifest.version(2)).toBeUndefined()
+    flush(flushOf(2, 1, { a: 0 }))()
+    expect([manifest.version(1), manifest.version(2)]).toEqual([seen.at(-1), expect.any(Number)])
+    manifest.drop(1)
+    expect(manifest.version(1)).toBeUndefined()
+    index.close()
+  })
+
   test('W-10 loads deletion vectors at the first snapshot, and counts a commit in between once', async () => {
     const { index, manifest, asked, flush } = setUp()
     const early = flush(flushOf(1, 3, { b: 0 }))

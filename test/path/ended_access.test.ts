@@ -116,6 +116,15 @@ async function graphql(authorization: string, query: string): Promise<{ status: 
   return { status: answer.status, body: (await answer.json()) as Asked }
 }
 
+/** A document of questions that are all different: equal ones would share a run. */
+function counters(): string {
+  const metric =
+    '{ countDistinct: { dataPool: { name: "large" }, dimension: { columnName: "_service_payload" } } }'
+  const one = (_: unknown, i: number) =>
+    `c${i}: counter(input: { metric: ${metric}, filterSql: "n > ${-1 - i}" }) { value }`
+  return `{ ${Array.from({ length: QUERIES }, one).join('\n')} }`
+}
+
 /** Resolves when queries of the application wait. /metrics names it by its unique name. */
 async function waiting(name: string): Promise<void> {
   const line = `weir_application_queries_waiting{application="${name}"}`
@@ -130,10 +139,7 @@ test.each(ENDS)(
   'after %s (%s) the queries that wait are refused',
   async (_, by, name, end) => {
     const { id, authorization } = await application(`queries ${name}`, ['data_pool:query'], by)
-    const input =
-      '{ metric: { countDistinct: { dataPool: { name: "large" }, dimension: { columnName: "_service_payload" } } } }'
-    const counters = Array.from({ length: QUERIES }, (__, i) => `c${i}: counter(input: ${input}) { value }`)
-    const asked = graphql(authorization, `{ ${counters.join('\n')} }`)
+    const asked = graphql(authorization, counters())
     await waiting(`queries ${name}`)
     await end(id)
     const { status, body } = await asked
@@ -208,12 +214,7 @@ test.each(['arrow', 'export?format=csv', 'export?format=ndjson', 'export?format=
 
 test('an Arrow stream whose first query waits is refused as the next request is', async () => {
   const { id, authorization } = await application('early stream', ['data_pool:query'], 'basic')
-  const counters = Array.from(
-    { length: QUERIES },
-    (_, i) =>
-      `c${i}: counter(input: { metric: { countDistinct: { dataPool: { name: "large" }, dimension: { columnName: "_service_payload" } } } }) { value }`,
-  )
-  const asked = graphql(authorization, `{ ${counters.join('\n')} }`)
+  const asked = graphql(authorization, counters())
   await waiting('early stream')
   const stream = fetch(`${server.base}/v1/pools/large/arrow`, { headers: { authorization } })
   await waiting('early stream')
@@ -301,10 +302,7 @@ describe('what an application sees of a pool', () => {
 
   test('questions that wait are not answered by the policy before', async () => {
     const { authorization, policy } = await reader('waits')
-    const input =
-      '{ metric: { countDistinct: { dataPool: { name: "large" }, dimension: { columnName: "_service_payload" } } } }'
-    const counters = Array.from({ length: QUERIES }, (__, i) => `c${i}: counter(input: ${input}) { value }`)
-    const asked = graphql(authorization, `{ ${counters.join('\n')} }`)
+    const asked = graphql(authorization, counters())
     await waiting('waits')
     await change(narrowed(policy))
     const { body } = await asked

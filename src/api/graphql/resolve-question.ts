@@ -190,6 +190,7 @@ export function queryInfo(
     bytesProcessed: String(answered.bytesProcessed),
     durationInMilliseconds: Math.round(answered.durationMs),
     recordsProcessed: String(answered.recordsProcessed),
+    fromCache: answered.fromCache,
     // A getter, because a large answer has 100,000 values, and few clients ask.
     get resultingBytes() {
       return rows.flat().reduce((sum, text) => sum + Buffer.byteLength(text ?? ''), 0)

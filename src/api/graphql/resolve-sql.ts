@@ -187,7 +187,7 @@ function described(columns: SqlAnswer['columns']): SqlAnswered {
 function answerOf(names: readonly string[], rows: PrintedRows): SqlAnswered {
   const columns = names.map(columnName => ({ columnName, type: 'STRING' as const, isNullable: false }))
   const outputs = names.map(name => ({ name, kind: 'text' as const }))
-  const none = { recordsProcessed: 0, bytesProcessed: 0, durationMs: 0, sql: '' }
+  const none = { recordsProcessed: 0, bytesProcessed: 0, durationMs: 0, sql: '', fromCache: false }
   return { ...none, rows, outputs, answer: { columns, rows } }
 }
 

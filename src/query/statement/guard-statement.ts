@@ -12,6 +12,7 @@ import { NoFunction } from './guard-values.ts'
 import type { ReadCondition } from './read-conditions.ts'
 import { placed } from './read-form.ts'
 import { areEqualTrees, readTree, writeTree } from './tree.ts'
+import { type Variation, variationOf } from './variation.ts'
 
 export type SqlDialect = 'POSTGRESQL' | 'CLICKHOUSE'
 
@@ -26,6 +27,8 @@ export interface NativeStatement {
   readonly parameters: readonly string[]
   /** What is true of the rows that it reads, for each name of a pool. */
   readonly conditions: readonly (readonly ReadCondition[])[]
+  /** Absent where equal rows have equal answers. */
+  readonly varies?: Variation
 }
 
 /** Runs a statement with these values, and resolves with its only value. */
@@ -65,7 +68,8 @@ export async function guardStatement(
     if (!areEqualTrees(printed, walked))
       throw new Refused('a part of the statement cannot be written again: write it in another way')
     const { pools, parameters, conditions } = guard
-    return { sql, prefix, pools, parameters, conditions }
+    const varies = variationOf(walked)
+    return { sql, prefix, pools, parameters, conditions, ...(varies === undefined ? {} : { varies }) }
   } catch (error) {
     if (!(error instanceof NoFunction)) return badQueryOf(error)
     const message = placed(error.message, text)

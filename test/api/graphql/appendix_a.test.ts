@@ -32,6 +32,7 @@ const OWN = new Map([
       'createReplayRejectedEventsJob(input: CreateReplayRejectedEventsJobInput!): ReplayRejectedEventsJobResponse!',
     ],
   ],
+  ['QueryInfo', ['fromCache: Boolean!']],
   [
     'WebhookConnectionSettingsInput',
     [

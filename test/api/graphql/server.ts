@@ -81,6 +81,7 @@ export const COUNTED: Answered = {
   bytesProcessed: 99,
   durationMs: 1.6,
   sql: 'SELECT 1',
+  fromCache: false,
 }
 
 export async function makeServer(options: Partial<CatalogOptions> = {}): Promise<TestServer> {
