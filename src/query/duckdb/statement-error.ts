@@ -11,7 +11,7 @@ const KINDS =
 /** Of what a file may be the cause: the segments are looked at then. */
 const OF_FILES = /parquet|\bfile|\bread\b|decompress|magic|thrift|\bpage\b|encoding|\bzstd\b|snappy/i
 /** Names that the guard made, and the beginning of those of its macros. */
-const OWN_NAMES = /_s[0-9a-f]{16}_(?:rows|with)\d+|_service_(?=[a-z]+\()/g
+const OWN_NAMES = /_s[0-9a-f]{16}_(?:rows|with)\d+|_service_(?=[a-z_0-9]+\()/g
 const MESSAGE_CHARACTERS_MAX = 500
 
 /** Undefined where the statement is not to blame, or perhaps not. */
