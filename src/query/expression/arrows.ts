@@ -3,6 +3,8 @@ import { endOfPart } from './lexical.ts'
 
 const WORD = /[\p{L}_][\w\p{L}\p{M}\p{N}]*/uy
 const ARROW = /->>?\s*(?=['\d])/y
+/** What the next name belongs to. */
+const JOINT = /\.|::/y
 const INDEX = /\d+/y
 /** Before a parenthesis that holds a value. Behind any other word are the arguments of a call. */
 const BEFORE_VALUES = new Set('and or not when then else case select where on by in'.split(' '))
@@ -16,7 +18,7 @@ export function boundArrows(sql: string): string {
   let value: number | undefined
   let last = ''
   for (let at = 0; at < sql.length; ) {
-    const end = matched(WORD, sql, at) ?? endOfPart(sql, at)
+    const end = matched(WORD, sql, at) ?? matched(JOINT, sql, at) ?? endOfPart(sql, at)
     const token = sql.slice(at, end)
     const key = value === undefined ? undefined : matched(ARROW, sql, at)
     if (key !== undefined && value !== undefined) {
@@ -33,8 +35,8 @@ export function boundArrows(sql: string): string {
       open.push(isCall ? undefined : end - 1)
     }
     if (token === ')') value = open.pop()
-    else if (!isName) value = token === '.' ? value : undefined
-    else if (last !== '.') value = end - token.length
+    else if (!isName || token.toLowerCase() === 'end') value = isJoint(token) ? value : undefined
+    else if (!isJoint(last)) value = end - token.length
     last = token
   }
   const signs = added
@@ -46,6 +48,10 @@ export function boundArrows(sql: string): string {
     from = at
   }
   return written + sql.slice(from)
+}
+
+function isJoint(token: string): boolean {
+  return token === '.' || token === '::'
 }
 
 /** The end of what begins there; undefined where nothing does. */

@@ -84,18 +84,14 @@ function typedCondition(
   const column = similarColumn(view, name)
   if (column === undefined) return undefined
   const given = value.kind === 'parameter' ? boundOf(value.name) : undefined
-  const text =
-    value.kind === 'text' || value.kind === 'number'
-      ? value.text
-      : given?.type === 'STRING'
-        ? given.value
-        : undefined
+  const text = 'text' in value ? value.text : given?.type === 'STRING' ? given.value : undefined
   const isTime = column.type === 'TIMESTAMP' || column.type === 'DATE'
   let bound = given?.type === column.type && given.value !== null ? given : undefined
   if (value.kind === 'ago' && column.type === 'TIMESTAMP')
     bound = { type: 'TIMESTAMP', value: String(nowMs * 1000 - value.us) }
-  // A number would make numbers of the texts of a column.
-  if (typeof text === 'string' && !(value.kind === 'number' && column.type === 'STRING'))
+  // A number or a time would make such values of the texts of a column.
+  const isTyped = value.kind === 'number' || value.kind === 'time'
+  if (typeof text === 'string' && !(isTyped && column.type === 'STRING'))
     if (!isTime || (PLAIN_TIME.test(text) && (column.type === 'TIMESTAMP' || text.length === 10)))
       bound = tryValue(column.type, text)
   return bound && operation(operator, 'boolean', [columnOf(column), boundValue(bound)])

@@ -131,7 +131,10 @@ export class TreeGuard extends ValueGuard {
       throw new Refused(`a SELECT has at most ${STATEMENT_TABLES_MAX} tables after FROM and JOIN`)
     const table = this.#table(nodeOf(node, 'from_table'), place)
     if (this.#isWholePool(nodeOf(node, 'from_table'), place))
-      this.#conditions.set(this.pools.length - 1, readConditions(node['where_clause']))
+      this.#conditions.set(
+        this.pools.length - 1,
+        readConditions(node['where_clause'], String(table.node['alias'])),
+      )
     const items = nodesOf(node, 'select_list')
     const outputs = new Outputs(place.names)
     const ordered = new Map<string, number>()

@@ -14,7 +14,7 @@ const FORMS: readonly (readonly [form: RegExp, sentence: string])[] = [
   [/\barray\s+join\b/i, 'ARRAY JOIN has no form: write unnest(…)'],
   [/\bsettings\s+\w+\s*=/i, 'SETTINGS has no form'],
   [/\bformat\s+\w+\s*;?\s*$/i, 'FORMAT has no form: the request says the format of its answer'],
-  [/\bany\s*\(\s*(?!select\b)/i, 'any is a word of the grammar: write any_value(…)'],
+  [/(?<!like\s+|[=<>~]\s*)\bany\s*\(\s*(?!select\b)/i, 'any is a word of the grammar: write any_value(…)'],
   [/\w\s+div\s+\w/i, 'DIV is no operator: write a // b'],
   [/\bxor\b(?!\s*\()/i, 'XOR is no operator: write xor(a, b), or a <> b'],
   [/\btop\s+\d+/i, 'TOP has no form: write LIMIT'],

@@ -12,7 +12,7 @@ import { digitsOf, textOfConstant } from './tree.ts'
 
 /** A value as it is written, the number of a parameter, or microseconds before now. */
 type ReadValue =
-  | { readonly kind: 'text' | 'number'; readonly text: string }
+  | { readonly kind: 'text' | 'number' | 'time'; readonly text: string }
   | { readonly kind: 'parameter'; readonly name: string }
   | { readonly kind: 'ago'; readonly us: number }
 
@@ -45,31 +45,40 @@ const UNITS_US: Readonly<Record<string, number>> = {
   to_seconds: 1e6,
 }
 
-/** The conditions of a WHERE as the caller wrote it. */
-export function readConditions(where: unknown): readonly ReadCondition[] {
+/** The conditions of a WHERE as the caller wrote it, on columns of the only table, of that name. */
+export function readConditions(where: unknown, table: string): readonly ReadCondition[] {
   if (!isNode(where)) return []
   if (where['class'] === 'CONJUNCTION' && where['type'] === 'CONJUNCTION_AND')
-    return (where['children'] as readonly unknown[]).flatMap(readConditions)
+    return (where['children'] as readonly unknown[]).flatMap(each => readConditions(each, table))
+  const read = (left: unknown, operator: ReadCondition['operator'], right: unknown) => {
+    const column = columnIn(left, table)
+    return column === undefined ? undefined : comparison(column, operator, valueIn(right))
+  }
   if (where['class'] === 'BETWEEN') {
     const { input, lower, upper } = where
-    return [comparison(input, '>=', lower), comparison(input, '<=', upper)].flatMap(each => each ?? [])
+    return [read(input, '>=', lower), read(input, '<=', upper)].flatMap(each => each ?? [])
   }
   const operator = where['class'] === 'COMPARISON' ? OPERATORS[String(where['type'])] : undefined
   if (operator === undefined) return []
   const { left, right } = where
-  const found = comparison(left, operator, right) ?? comparison(right, TURNED[operator], left)
+  const found = read(left, operator, right) ?? read(right, TURNED[operator], left)
   return found === undefined ? [] : [found]
 }
 
+/** Before the point stands the table: another name is of an outer query, or a JSON column. */
+function columnIn(node: unknown, table: string): string | undefined {
+  const names = isNode(node) && node['class'] === 'COLUMN_REF' ? (node['column_names'] as string[]) : []
+  const [first, second] = names
+  if (names.length === 1) return first
+  return names.length === 2 && first?.toLowerCase() === table.toLowerCase() ? second : undefined
+}
+
 function comparison(
-  left: unknown,
+  column: string,
   operator: ReadCondition['operator'],
-  right: unknown,
+  value: ReadValue | undefined,
 ): ReadCondition | undefined {
-  const names = isNode(left) && left['class'] === 'COLUMN_REF' ? (left['column_names'] as string[]) : []
-  const column = names.at(-1)
-  const value = valueIn(right)
-  if (column === undefined || names.length > 2 || value === undefined) return undefined
+  if (value === undefined) return undefined
   return value.kind === 'ago' && !operator.startsWith('>') ? undefined : { column, operator, value }
 }
 
@@ -86,15 +95,11 @@ function valueIn(node: unknown): ReadValue | undefined {
       const inner = isTime ? textOfConstant(node['child']) : undefined
       return inner === undefined
         ? undefined
-        : { kind: 'text', text: type === 'DATE' ? inner.slice(0, 10) : inner }
+        : { kind: 'time', text: type === 'DATE' ? inner.slice(0, 10) : inner }
     }
     case 'CONSTANT': {
-      const value = node['value']
-      const digits =
-        isNode(value) && isNode(value['type']) && /INT/.test(String(value['type']['id']))
-          ? digitsOf(value['value'])
-          : ''
-      return /^-?\d+$/.test(digits) ? { kind: 'number', text: digits } : undefined
+      const digits = digitsIn(node['value'])
+      return digits === undefined ? undefined : { kind: 'number', text: digits }
     }
     default:
       return agoOf(node)
@@ -116,7 +121,15 @@ function integerIn(value: unknown): number | undefined {
   if (!isNode(node)) return undefined
   if (node['class'] === 'CAST') return integerIn(node['child'])
   if (node['function_name'] === 'trunc') return integerIn(node['children'])
-  const constant = node['class'] === 'CONSTANT' ? node['value'] : undefined
-  const number = isNode(constant) ? Number(digitsOf(constant['value'])) : Number.NaN
+  const digits = textOfConstant(node) ?? digitsIn(node['value'])
+  const number = digits === undefined || digits.trim() === '' ? Number.NaN : Number(digits)
   return Number.isSafeInteger(number) ? number : undefined
+}
+
+/** The digits of an integer; those of a DECIMAL lack its point. */
+function digitsIn(constant: unknown): string | undefined {
+  const type = isNode(constant) ? constant['type'] : undefined
+  if (!isNode(constant) || !isNode(type) || !/INT/.test(String(type['id']))) return undefined
+  const digits = digitsOf(constant['value'])
+  return /^-?\d+$/.test(digits) ? digits : undefined
 }

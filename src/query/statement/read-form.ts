@@ -34,16 +34,21 @@ export interface ReadForm {
   readonly text: string
 }
 
+/** Blanks and comments before the first word. */
+const BEFORE = /^(?:\s|--[^\n]*|\/\*(?:[^*]|\*(?!\/))*\*\/)*/
 const TABLES = /^\s*show\s+(?:all\s+)?tables\s*;?\s*$/i
 const WORD = /^\s*(explain|describe|desc|show)\s+/i
 const QUERY = /^[\s(]*(?:select|with|values|from)\b/i
 
 /** SHOW TABLES, DESCRIBE and EXPLAIN stand before a statement, and are no part of it. */
 export function readForm(text: string): ReadForm {
-  if (TABLES.test(text)) return { form: 'tables', text: '' }
-  const [all, word] = WORD.exec(text) ?? []
+  const before = BEFORE.exec(text)?.[0] ?? ''
+  const own = text.slice(before.length)
+  if (TABLES.test(own)) return { form: 'tables', text: '' }
+  const [all, word] = WORD.exec(own) ?? []
   if (all === undefined || word === undefined) return { form: 'rows', text }
-  const rest = text.slice(all.length)
+  // Blanks in place of the word: messages count the caller's own columns.
+  const rest = `${(before + all).replaceAll(/\S/gu, ' ')}${own.slice(all.length)}`
   if (word.toLowerCase() === 'explain') return { form: 'explain', text: rest }
   return { form: 'describe', text: QUERY.test(rest) ? rest : `SELECT * FROM ${rest}` }
 }

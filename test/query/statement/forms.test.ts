@@ -47,6 +47,47 @@ test.each(Object.entries(FORMS))('%s', async (form, { answers, rest = '', varies
   else expect(said).toEqual(answers)
 })
 
+test('a condition that only names what a column is called leaves out no row', async () => {
+  const columns = columnsOf({ ts: 'TIMESTAMP', s: 'STRING', p: 'JSON' })
+  const pool = await server.createPool({ uniqueName: 'named', columns, timestamp: 'ts', tenant: 's' })
+  const inThreeDays = new Date(Date.now() + 3 * 86_400_000).toISOString()
+  const rows = [
+    { ts: '2024-03-05T00:00:00Z', s: '2024-3-5', p: { ts: '2091-01-01T00:00:00Z' } },
+    { ts: inThreeDays, s: '2024-3-6' },
+  ]
+  expect((await send(pool.url, rows)).status).toBe(200)
+  const counts = (where: string) => ask(`SELECT count(*) FROM named WHERE ${where}`)
+  expect(await counts("p.ts >= TIMESTAMP '2090-01-01'")).toEqual(['1'])
+  expect(await counts("named.ts >= '2024-04-01'")).toEqual(['1'])
+  expect(await counts("s = DATE '2024-03-05'")).toEqual(['1'])
+  expect(await counts('ts >= now() - INTERVAL (-1.5) DAY')).toEqual(['1'])
+  const outer = "(VALUES (TIMESTAMP '2091-01-01'), (TIMESTAMP '2020-01-01')) AS o(ts)"
+  const inner = "SELECT count(*) FROM named WHERE o.ts >= '2090-01-01'"
+  expect(await ask(`SELECT (${inner}) FROM ${outer} ORDER BY o.ts`)).toEqual(['0', '2'])
+})
+
+test('arrows stand behind a cast and a CASE', async () => {
+  const first = (value: string) => ask(`SELECT ${value} FROM forms ORDER BY ts LIMIT 1`)
+  expect(await first("p::JSON->'a'->>0")).toEqual(['1'])
+  expect(await first("p::JSON->>'$.a[1]' = '2'")).toEqual(['true'])
+  expect(await first(`'{"a":3}'::JSON->>'a'`)).toEqual(['3'])
+  expect(await first("CASE WHEN b THEN p END->>'$.a[0]'")).toEqual(['1'])
+  expect(await first("{'k': p->>'$.a[0]' = '1'}")).toEqual(['{"k":true}'])
+})
+
+test('comments stand before SHOW and EXPLAIN, and places are those of the whole text', async () => {
+  const said = (query: string) =>
+    server.graphql<unknown>('query ($query: String!) { sqlV1(input: { query: $query }) { rows } }', { query })
+  expect((await said('-- all\n/* of * them */ SHOW TABLES')).errors).toBeUndefined()
+  expect((await said('/* why */ EXPLAIN SELECT 1')).errors).toBeUndefined()
+  const { errors } = await said('EXPLAIN\nSELECT nothing_such FROM forms')
+  expect(errors?.[0]?.message).toContain('(line 2, column 8)')
+})
+
+test('ANY after an operator is not taken for a function', async () => {
+  expect(await ask("SELECT s LIKE ANY (['a%']) FROM forms")).not.toContain('any_value')
+})
+
 test('the goal is reached', () => {
   const forms = Object.values(FORMS)
   expect(forms.length).toBe(155)
