@@ -3,8 +3,8 @@
  * own, where these mean exactly the same. The rest is refused by name.
  *
  *   time zones   A pool's TIMESTAMP is an instant, whose value is UTC. `t AT TIME ZONE z` is the
- *                wall clock there, so `t` becomes an instant first. Over a wall clock it is the
- *                instant, as in PostgreSQL.
+ *                wall clock there, so `t` becomes an instant first. Over a wall clock, or a
+ *                written TIMESTAMP, it is the instant, as in PostgreSQL.
  *   LIKE         becomes a regular expression where DuckDB would try every position for each `%`
  *   formats      to_char and formatDateTime become strftime, where the format is written as a text.
  */
@@ -140,8 +140,13 @@ const decode: Rewrite = ({ args }) => {
 
 const atTimeZone: Rewrite = ({ args }) => {
   const [zone, time] = args
-  if (time === undefined || hasWallClock(time)) return callNode('timezone', args)
+  if (time === undefined || isWrittenClock(time) || hasWallClock(time)) return callNode('timezone', args)
   return callNode('timezone', [zone, castNode(time, 'TIMESTAMP WITH TIME ZONE')])
+}
+
+/** True for `TIMESTAMP '…'`, which is no instant of a pool. */
+function isWrittenClock({ cast_type: type, child }: Node): boolean {
+  return isNode(type) && type['id'] === 'TIMESTAMP' && textOfConstant(child) !== undefined
 }
 
 /** True for a value that a time zone made: its time is that of a clock there. */

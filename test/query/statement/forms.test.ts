@@ -75,6 +75,15 @@ test('arrows stand behind a cast and a CASE', async () => {
   expect(await first("{'k': p->>'$.a[0]' = '1'}")).toEqual(['{"k":true}'])
 })
 
+test('a written time in a zone is the instant, a time of a pool the wall clock', async () => {
+  const first = (value: string) => ask(`SELECT ${value} FROM forms ORDER BY ts LIMIT 1`)
+  const midnight = "TIMESTAMP '2024-07-01 00:00' AT TIME ZONE 'Europe/Lisbon'"
+  expect(await first(midnight)).toEqual(['2024-06-30T23:00:00.000Z'])
+  expect(await ask(`SELECT count(*) FROM forms WHERE ts >= ${midnight}`)).toEqual(['1'])
+  const later = "greatest(ts, TIMESTAMP '2024-07-01 00:00') AT TIME ZONE 'Europe/Lisbon'"
+  expect(await first(later)).toEqual(['2024-07-01T01:00:00.000Z'])
+})
+
 test('comments stand before SHOW and EXPLAIN, and places are those of the whole text', async () => {
   const said = (query: string) =>
     server.graphql<unknown>('query ($query: String!) { sqlV1(input: { query: $query }) { rows } }', { query })
