@@ -40,9 +40,12 @@ async function ask(query: string): Promise<string | (string | null)[]> {
   return errors === undefined ? data.sqlV1.rows.map(row => row[0] ?? null) : String(errors[0]?.message)
 }
 
+/** A refusal names what has no form here. */
+const BY_NAME = /have no form|there is no function|is no operator|is not allowed|at or near "any"/
+
 test.each(Object.entries(FORMS))('%s', async (form, { answers, rest = '', varies, refused }) => {
   const said = await ask(`SELECT ${form} FROM forms ${rest}`)
-  if (refused !== undefined) expect(said).toEqual(expect.any(String))
+  if (refused !== undefined) expect(said).toMatch(BY_NAME)
   else if (varies) expect(said).toEqual(expect.any(Array))
   else expect(said).toEqual(answers)
 })

@@ -42,6 +42,9 @@ const COLUMNS = {
 }
 const VISIBLE = ['id', 'note', 'n', 'x', 'ts', 'props']
 
+/** No scan takes this condition: it is computed as those of a statement are. */
+const DEAR_POLICY = "lower(concat(tenant, upper(tenant), tenant)) = 'policy-valuepolicy-valuepolicy-value'"
+
 const visible = (i: number) => ({
   ts: `2024-01-0${i}T00:00:00Z`,
   id: `v${i}`,
@@ -73,7 +76,7 @@ beforeAll(async () => {
     const more = uniqueName === 'orders' ? Array.from({ length: 9 }, (_, i) => hidden(i + 1)) : []
     expect((await send(pool.url, [...more, ...rows])).status).toBe(200)
   }
-  await limitPool(server, 'orders', { columns: VISIBLE, filterSql: "tenant = 'POLICY-VALUE'" })
+  await limitPool(server, 'orders', { columns: VISIBLE, filterSql: DEAR_POLICY })
   await limitPool(server, 'vault', undefined)
   if (!isLong) return
   // Works then end after 10 s, not 30.
@@ -104,7 +107,7 @@ async function ask(text: string): Promise<Answered> {
 
 /** Secrets, names of what is hidden, and what only Weir's own statements have. */
 const SECRET =
-  /HIDDEN|ENV-SECRET|FILE-SECRET|POLICY-VALUE|\btenant\b|\bsecret\b|LINE \d+:|all_rows|_service_\w+|read_parquet\(\[|\/data\b|\.parquet\b/gi
+  /HIDDEN|ENV-SECRET|FILE-SECRET|POLICY-VALUE|\btenant\b|\bsecret\b|LINE \d+:|all_rows|_service_\w+|_s[\da-f]{8,}\w*|read_parquet\(\[|\/data\b|\.parquet\b/gi
 
 /** The secrets of an answer that its statement does not have. */
 function told(answer: unknown, text: string): string[] {
