@@ -69,7 +69,9 @@ test('the sums of one application go on beside three that offend', { timeout: 18
   const end = performance.now() + MS
   for (let n = 0; performance.now() < end; n = (n + 1) % ROWS) {
     const began = performance.now()
-    const filters = [{ column: 'n', operator: 'LESS_THAN_OR_EQUAL_TO', value: String(n) }]
+    // No question is asked twice, so that none is answered without the engine.
+    const value = String(n / 2 + (times.length + 1) * 1e-6)
+    const filters = [{ column: 'x', operator: 'LESS_THAN', value }]
     const sum = await server.sum(pool.poolId, 'n', { filters }).catch(String)
     if (sum !== String((n * (n + 1)) / 2)) failed.push(`${sum} for ${n}`)
     times.push(performance.now() - began)
