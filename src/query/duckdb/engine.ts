@@ -48,7 +48,7 @@ import {
 import { noRowOf, parquetColumns } from './parquet-columns.ts'
 import { SqlParser } from './parse-sql.ts'
 import { holdsFiles, RoomGuard } from './room-guard.ts'
-import { shownPlan, statementError } from './statement-error.ts'
+import { shownName, shownPlan, statementError } from './statement-error.ts'
 
 /** Cached column lists, one per pool and schema version. */
 const SCHEMAS_CACHED_MAX = 4_096
@@ -284,7 +284,8 @@ export class Engine {
         const rows = await copyBatches(result, copyTo.types, copyTo.file, this.#settings.kernel, check)
         return { columns: ['Count'], rows: [[String(rows)]] }
       }
-      const names = columns?.names ?? result.columnNames()
+      const written = columns?.names ?? result.columnNames()
+      const names = native === undefined ? written : written.map(shownName)
       const types = native && { types: result.columnTypes().map(columnTypeOf) }
       const answered = await readRows(running, result, task.rowsMax)
       const shown = isExplain ? answered.map(row => row.map(text => text && shownPlan(text))) : answered
@@ -318,7 +319,7 @@ function bind(prepared: DuckDBPreparedStatement, { bounds }: Statement): void {
 function describe(prepared: DuckDBPreparedStatement) {
   const places = Array.from({ length: prepared.columnCount }, (_, at) => at)
   const types = places.map(at => columnTypeOf(prepared.columnType(at)))
-  return { columns: places.map(at => prepared.columnName(at)), types, rows: [] }
+  return { columns: places.map(at => shownName(prepared.columnName(at))), types, rows: [] }
 }
 
 function parquetCopySql(sql: string, target: ParquetTarget): string {

@@ -35,6 +35,11 @@ function noColumn(name: string): string {
   return `there is no column "${name}"; a text is in single quotes: '${name}'`
 }
 
+/** A name of a column as a caller may see it: DuckDB writes the expression where it has no other. */
+export function shownName(name: string): string {
+  return name.replaceAll(OWN_NAMES, '')
+}
+
 /** A plan as a caller may see it. The names stand in boxes, whose width stays. */
 export function shownPlan(text: string): string {
   return text.replaceAll(OWN_NAMES, name => ' '.repeat(name.length))

@@ -1,5 +1,5 @@
 /** sqlV1 and describeSqlV1 where statements are the engine's own SELECT: as they are, guarded. */
-import type { ColumnType } from '../../format/schema.ts'
+import { type ColumnType, RECEIVED_AT } from '../../format/schema.ts'
 import { must } from '../../util/errors.ts'
 import { STATEMENT_ROWS_MAX } from '../../util/limits.ts'
 import {
@@ -8,6 +8,7 @@ import {
   queryColumns,
   quoted,
   similarColumn,
+  timestampColumn,
   tryValue,
 } from '../expression/operand.ts'
 import { allOf } from '../expression/select.ts'
@@ -17,6 +18,8 @@ import type { NativeSelect } from '../plan/plan.ts'
 import { NO_COLUMN } from '../plan/plan.ts'
 import { EVERY_SEGMENT, pruningOf } from '../plan/prune-segments.ts'
 import type { Askable } from '../plan/question.ts'
+import type { NativeStatement } from '../statement/guard-statement.ts'
+import type { OrderedColumn } from '../statement/guard-values.ts'
 import type { ReadCondition } from '../statement/read-conditions.ts'
 import type { SqlAnswer } from './sql-question.ts'
 
@@ -45,7 +48,12 @@ export const nativeSql: Askable<NativeQuestion, SqlAnswer> = {
     )
     return {
       select: { from: { kind: 'nothing' }, outputs: [] },
-      native: { ...native, columnsOf: views.map(queryColumns), timesOf },
+      native: {
+        ...native,
+        statement: withoutNulls(native, views),
+        columnsOf: views.map(queryColumns),
+        timesOf,
+      },
       ...must(own, 'a pool'),
       others: more,
       answer: (rows, columns = []) => ({
@@ -58,6 +66,16 @@ export const nativeSql: Askable<NativeQuestion, SqlAnswer> = {
       }),
     }
   },
+}
+
+/** The statement for columns without nulls, where they are times that every event has. */
+function withoutNulls({ statement, poolOf }: NativeQuestion, views: readonly PoolView[]): NativeStatement {
+  const { withoutNulls: other } = statement
+  const never = ({ pool, name }: OrderedColumn) => {
+    const view = must(views[must(poolOf[pool], 'a pool')], 'a view')
+    return [timestampColumn(view).name, RECEIVED_AT].some(each => each.toLowerCase() === name.toLowerCase())
+  }
+  return other?.columns.every(never) === true ? { ...statement, sql: other.sql } : statement
 }
 
 /** What is true of all rows that a name stands for, as far as it is read. */

@@ -5,10 +5,10 @@
  */
 import { randomBytes } from 'node:crypto'
 import { boundArrows } from '../expression/arrows.ts'
-import { isNode, nodeOf, nodesOf } from '../expression/tree-node.ts'
+import { isNode, type Node, nodeOf, nodesOf } from '../expression/tree-node.ts'
 import { type BadQuery, badQueryOf, Refused } from '../expression/values.ts'
 import { TreeGuard } from './guard-tree.ts'
-import { NoFunction } from './guard-values.ts'
+import { NoFunction, type OrderedColumn } from './guard-values.ts'
 import type { ReadCondition } from './read-conditions.ts'
 import { placed } from './read-form.ts'
 import { areEqualTrees, readTree, writeTree } from './tree.ts'
@@ -27,6 +27,11 @@ export interface NativeStatement {
   readonly parameters: readonly string[]
   /** What is true of the rows that it reads, for each name of a pool. */
   readonly conditions: readonly (readonly ReadCondition[])[]
+  /**
+   * The same where these columns have no nulls. DuckDB computes the first row of each partition
+   * without a window, but not in an order that begins with nulls: 37 ms instead of 446 for 3M rows.
+   */
+  readonly withoutNulls?: { readonly columns: readonly OrderedColumn[]; readonly sql: string }
   /** Absent where equal rows have equal answers. */
   readonly varies?: Variation
 }
@@ -59,23 +64,41 @@ export async function guardStatement(
     return explain(isError(own) ? own : answer)
   }
   const prefix = `_s${randomBytes(8).toString('hex')}_`
-  const guard = new TreeGuard(prefix, dialect === 'POSTGRESQL')
+  const isFirst = dialect === 'POSTGRESQL'
+  const guard = new TreeGuard(prefix, { isFirst, trustsColumns: false })
+  const trusting = new TreeGuard(prefix, { isFirst, trustsColumns: true })
   try {
     const tree = onlyStatement(readTree(answer))
-    const walked = { error: false, statements: [guard.statement(tree)] }
-    const sql = await ask(PRINT, [writeTree(walked)])
-    const printed = readTree(await ask(PARSE, [sql]))
-    if (!areEqualTrees(printed, walked))
-      throw new Refused('a part of the statement cannot be written again: write it in another way')
+    const walked = guard.statement(tree)
+    const sql = await printed(walked, ask)
+    const trusted = trusting.statement(tree)
+    const columns = isFirst ? trusting.trusted : []
     const { pools, parameters, conditions } = guard
     const varies = variationOf(walked)
-    return { sql, prefix, pools, parameters, conditions, ...(varies === undefined ? {} : { varies }) }
+    return {
+      sql,
+      prefix,
+      pools,
+      parameters,
+      conditions,
+      ...(varies === undefined ? {} : { varies }),
+      ...(columns.length === 0 ? {} : { withoutNulls: { columns, sql: await printed(trusted, ask) } }),
+    }
   } catch (error) {
     if (!(error instanceof NoFunction)) return badQueryOf(error)
     const message = placed(error.message, text)
     const nearest = await ask(NEAREST, [error.known.join(' '), error.called])
     return { badRequest: nearest === '' ? message : `${message}; the nearest name is ${nearest}` }
   }
+}
+
+/** The text of a walked statement, which means the same. */
+async function printed(walked: Node, ask: AskOne): Promise<string> {
+  const tree = { error: false, statements: [walked] }
+  const sql = await ask(PRINT, [writeTree(tree)])
+  if (!areEqualTrees(readTree(await ask(PARSE, [sql])), tree))
+    throw new Refused('a part of the statement cannot be written again: write it in another way')
+  return sql
 }
 
 function isError(answer: string): boolean {

@@ -18,6 +18,7 @@ import {
   CALL,
   type Common,
   NoFunction,
+  type NullsOrder,
   type Place,
   type Rule,
   type Shape,
@@ -56,6 +57,13 @@ const TABLE: Shape = {
   alias: text,
   sample: absent('samples have no form here: use ORDER BY random() LIMIT'),
 }
+/** Sets of GROUP BY make nulls of columns. */
+function ownColumns(pool: number, select: Node): Place['own'] {
+  if (listOf(select['group_sets']).length > 1) return undefined
+  const aliases = nodesOf(select, 'select_list').map(item => String(item['alias']).toLowerCase())
+  return { pool, aliases: new Set(aliases) }
+}
+
 export class TreeGuard extends ValueGuard {
   /** Names of pools as they are written, in the order of their relations. */
   readonly pools: string[] = []
@@ -70,12 +78,9 @@ export class TreeGuard extends ValueGuard {
   #reads = 0
   #commons = 0
 
-  /**
-   * @param prefix begins the names of all relations
-   * @param nullsFirst a descending order begins with nulls where the statement says nothing
-   */
-  constructor(prefix: string, nullsFirst: boolean) {
-    super(nullsFirst)
+  /** @param prefix begins the names of all relations */
+  constructor(prefix: string, nulls: NullsOrder) {
+    super(nulls)
     this.#prefix = prefix
   }
 
@@ -98,7 +103,7 @@ export class TreeGuard extends ValueGuard {
   // Queries
 
   #query(node: Node, outer: Place): Wide {
-    const place = this.deeper({ ...outer, copies: 1, names: new Map() })
+    const place = this.deeper({ ...outer, copies: 1, names: new Map(), own: undefined })
     const { commons, map } = this.#withCommons(nodeOf(node, 'cte_map'), place)
     const inner = { ...place, commons }
     const wide = this.#queryNode(node, inner)
@@ -126,18 +131,18 @@ export class TreeGuard extends ValueGuard {
     }
   }
 
-  #select(node: Node, place: Place): Wide {
+  #select(node: Node, outer: Place): Wide {
     if (countTables(node['from_table']) > STATEMENT_TABLES_MAX)
       throw new Refused(`a SELECT has at most ${STATEMENT_TABLES_MAX} tables after FROM and JOIN`)
-    const table = this.#table(nodeOf(node, 'from_table'), place)
-    if (this.#isWholePool(nodeOf(node, 'from_table'), place))
-      this.#conditions.set(
-        this.pools.length - 1,
-        readConditions(node['where_clause'], String(table.node['alias'])),
-      )
+    const table = this.#table(nodeOf(node, 'from_table'), outer)
     const items = nodesOf(node, 'select_list')
+    const pool = this.#isWholePool(nodeOf(node, 'from_table'), outer) ? this.pools.length - 1 : undefined
+    if (pool !== undefined)
+      this.#conditions.set(pool, readConditions(node['where_clause'], String(table.node['alias'])))
+    const place = { ...outer, own: pool === undefined ? undefined : ownColumns(pool, node) }
     const outputs = new Outputs(place.names)
     const ordered = new Map<string, number>()
+    const filtered = new Map<string, number>()
     const list = items.map(item => outputs.add(item, () => [this.expression(item, place), this.nodes]))
     const own = this.copy(
       node,
@@ -149,15 +154,15 @@ export class TreeGuard extends ValueGuard {
         group_expressions: this.list,
         group_sets: kept,
         aggregate_handling: text,
-        having: this.maybe,
+        having: value => this.maybe(value, { ...place, names: filtered }),
         sample: absent('samples have no form here: use ORDER BY random() LIMIT'),
-        qualify: this.maybe,
+        qualify: value => this.maybe(value, { ...place, names: filtered }),
         // ORDER BY means an output by its name, so its names are no columns.
         modifiers: value => this.modifiers(value, { ...place, names: ordered }),
       },
       place,
     )
-    const named = outputs.named(list, ordered)
+    const named = outputs.named(list, ordered, filtered)
     const stars = items.reduce((sum, item) => sum + countStars(item), 0)
     return { node: { ...inOrderOfSets(own), select_list: named }, width: Math.max(1, stars) * table.width }
   }

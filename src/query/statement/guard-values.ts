@@ -47,6 +47,21 @@ export interface Place {
   readonly copies: number
   /** How often its SELECT names each column, in lower case. */
   readonly names: Map<string, number>
+  /** The pool that its SELECT reads alone, and names of outputs that hide the pool's columns. */
+  readonly own?: { readonly pool: number; readonly aliases: ReadonlySet<string> } | undefined
+}
+
+/** A column of a pool, by the pool's number among those of the statement. */
+export interface OrderedColumn {
+  readonly pool: number
+  readonly name: string
+}
+
+/** Where nulls stand in a descending order that does not say it. */
+export interface NullsOrder {
+  readonly isFirst: boolean
+  /** Of windows over a column of a pool they are last: the column is taken to have none. */
+  readonly trustsColumns: boolean
 }
 
 export type Rule = (value: unknown, place: Place) => unknown
@@ -90,12 +105,13 @@ export class NoFunction extends Refused {
 export abstract class ValueGuard {
   /** Names of parameters. The first one is $1 of the printed statement. */
   readonly parameters: string[] = []
-  readonly #nullsFirst: boolean
+  /** Columns of windows that are taken to have no nulls. */
+  readonly trusted: OrderedColumn[] = []
+  readonly #nulls: NullsOrder
   protected nodes = 0
 
-  /** @param nullsFirst a descending order begins with nulls where the statement says nothing */
-  constructor(nullsFirst: boolean) {
-    this.#nullsFirst = nullsFirst
+  constructor(nulls: NullsOrder) {
+    this.#nulls = nulls
   }
 
   /** The query of a subquery, guarded. */
@@ -104,14 +120,27 @@ export abstract class ValueGuard {
   protected readonly expr: Rule = (value, place) => this.expression(value, place)
   protected readonly maybe: Rule = (value, place) => (value === null ? null : this.expression(value, place))
   protected readonly list: Rule = (value, place) => listOf(value).map(each => this.expression(each, place))
-  readonly #orders: Rule = (value, place) =>
-    listOf(value).map(order => {
-      if (!isNode(order)) throw unknownForm()
-      const direction = order['type']
-      const first = this.#nullsFirst && direction === 'DESCENDING' && order['null_order'] === 'ORDER_DEFAULT'
-      const shape = { type: text, null_order: first ? () => 'NULLS FIRST' : text, expression: this.expr }
-      return this.copy(order, shape, place)
-    })
+  readonly #orders: Rule = (value, place) => listOf(value).map(order => this.#order(order, place, false))
+  readonly #windowOrders: Rule = (value, place) => listOf(value).map(order => this.#order(order, place, true))
+
+  #order(order: unknown, place: Place, isOfWindow: boolean): Node {
+    if (!isNode(order)) throw unknownForm()
+    const isDefault = order['type'] === 'DESCENDING' && order['null_order'] === 'ORDER_DEFAULT'
+    const trusts = this.#nulls.trustsColumns && isOfWindow
+    const isFirst = this.#nulls.isFirst && isDefault && !(trusts && this.#trust(order['expression'], place))
+    const shape = { type: text, null_order: isFirst ? () => 'NULLS FIRST' : text, expression: this.expr }
+    return this.copy(order, shape, place)
+  }
+
+  /** True for a column of the pool that the SELECT reads alone. It is noted. */
+  #trust(node: unknown, { own }: Place): boolean {
+    const names = isNode(node) && node['class'] === 'COLUMN_REF' ? listOf(node['column_names']).map(text) : []
+    const [name, ...more] = names
+    if (own === undefined || name === undefined || more.length > 0 || own.aliases.has(name.toLowerCase()))
+      return false
+    this.trusted.push({ pool: own.pool, name })
+    return true
+  }
 
   protected readonly modifiers: Rule = (value, place) =>
     listOf(value).map(modifier => {
@@ -232,7 +261,7 @@ export abstract class ValueGuard {
     }
     if (!isPlain(name) && name !== 'unnest')
       throw new NoFunction(written, CALLED, isOver(name) ? ' without OVER' : '')
-    if (name === 'list_sort' && this.#nullsFirst) return nullsFirstIn(own)
+    if (name === 'list_sort' && this.#nulls.isFirst) return nullsFirstIn(own)
     return name === '->>' ? withPath(own) : own
   }
 
@@ -250,7 +279,7 @@ export abstract class ValueGuard {
         catalog: noSchema,
         children: () => args,
         partitions: this.list,
-        orders: this.#orders,
+        orders: this.#windowOrders,
         start: text,
         end: text,
         start_expr: this.maybe,

@@ -52,24 +52,35 @@ export class Outputs {
   }
 
   /**
-   * The walked outputs with their names, after the whole SELECT. Throws Refused. `ordered`: the
-   * names of ORDER BY. One gets none where another part of its SELECT reads a
-   * column of that name, which DuckDB would take for the output.
+   * The walked outputs with their names, after the whole SELECT. Throws Refused. One gets none
+   * where another part of its SELECT reads a column of that name, which DuckDB would take for the
+   * output. A column that is cast keeps its name: WHERE and GROUP BY mean the column by it.
+   * @param ordered the names of ORDER BY, which mean outputs
+   * @param filtered the names of HAVING and QUALIFY, in which DuckDB looks for outputs first
    */
-  named(walked: readonly Node[], ordered: ReadonlyMap<string, number>): readonly Node[] {
+  named(walked: readonly Node[], ordered: Names, filtered: Names): readonly Node[] {
     let parts = 0
     for (const [alias, size] of this.#sizes)
-      parts += ((this.#names.get(alias) ?? 0) + (ordered.get(alias) ?? 0)) * size
+      for (const names of [this.#names, ordered, filtered]) parts += (names.get(alias) ?? 0) * size
     if (parts > ALL_PARTS_MAX) throw new Refused('the parts of a SELECT name its outputs too often')
     return walked.map((output, at) => {
       const written = this.#written[at] ?? output
       const isPlain = written['class'] === 'STAR' || written['class'] === 'COLUMN_REF'
       if (output['alias'] !== '' || isPlain || hasColumns(written)) return output
       const alias = nameOf(written)
-      const isRead = (this.#names.get(alias.toLowerCase()) ?? 0) > (this.#own[at] ?? 0)
+      const key = alias.toLowerCase()
+      const isElsewhere = (this.#names.get(key) ?? 0) > (this.#own[at] ?? 0)
+      const isRead = filtered.has(key) || (isElsewhere && !isCastColumn(written))
       return isRead ? output : { ...output, alias }
     })
   }
+}
+
+type Names = ReadonlyMap<string, number>
+
+function isCastColumn(node: unknown): boolean {
+  if (!isNode(node)) return false
+  return node['class'] === 'CAST' ? isCastColumn(node['child']) : node['class'] === 'COLUMN_REF'
 }
 
 /** COLUMNS(…) makes outputs with a name each. */

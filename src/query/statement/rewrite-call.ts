@@ -352,6 +352,14 @@ function groupOf(pattern: Node): Node {
   return callNode('||', [open, textNode(')')], { is_operator: true })
 }
 
+/** PostgreSQL's operators, which find a part of the text. */
+const matchesAnyCase =
+  (isNegated: boolean): Rewrite =>
+  ({ args: [value, pattern] }) => {
+    const match = callNode('regexp_matches', [argument(value), groupOf(argument(pattern)), textNode('i')])
+    return isNegated ? operatorNode('OPERATOR_NOT', [match]) : match
+  }
+
 /** The aggregate's name must be one that statements may call. */
 const listAggregate: Rewrite = ({ name, args }) => {
   const aggregate = textOfConstant(args[1])
@@ -404,6 +412,8 @@ const CONVERSIONS = Object.entries(INTEGERS).flatMap(([name, type]): [string, Re
 const REWRITES: Readonly<Record<string, Rewrite>> = {
   ...Object.fromEntries(CONVERSIONS),
   ...Object.fromEntries([...TAKES_AGGREGATE].map(name => [name, listAggregate])),
+  '~*': matchesAnyCase(false),
+  '!~*': matchesAnyCase(true),
   '~~': like(false, false),
   '!~~': like(false, true),
   '~~*': like(true, false),

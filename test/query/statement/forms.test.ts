@@ -96,6 +96,14 @@ test('comments stand before SHOW and EXPLAIN, and places are those of the whole 
   expect(errors?.[0]?.message).toContain('(line 2, column 8)')
 })
 
+test('a column that is cast keeps its name, and an output that could be caught has none', async () => {
+  expect(
+    await ask("SELECT ts FROM (SELECT ts::DATE FROM forms WHERE ts > DATE '2024-03-06') ORDER BY ts"),
+  ).toEqual(['2024-03-31', '2024-12-30'])
+  expect(await ask('SELECT n::VARCHAR FROM forms GROUP BY n, ts HAVING n > 3 ORDER BY ts')).toEqual(['7'])
+  expect(await ask("SELECT s ~* 'A@' FROM forms ORDER BY ts")).toEqual(['true', 'false', 'false'])
+})
+
 test('ANY after an operator is not taken for a function', async () => {
   expect(await ask("SELECT s LIKE ANY (['a%']) FROM forms")).not.toContain('any_value')
 })
