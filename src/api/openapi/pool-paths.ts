@@ -85,6 +85,10 @@ const QUESTIONS = Object.fromEntries(
     { ...anyObject, description: `${input} of the GraphQL schema.` },
   ]),
 )
+const PARAMETERS = {
+  description: "The values of a statement's parameters: a list for $1, $2, or an object with their names.",
+  anyOf: [{ type: 'array' }, anyObject],
+}
 const QUERY = {
   text: QUERY_TEXT,
   parameters: [
@@ -99,6 +103,7 @@ const QUERY = {
       { ...count, minimum: 1, maximum: STREAM_ROWS_MAX },
     ),
     chosen('sql', 'A statement in the PostgreSQL dialect.', text),
+    { name: 'parameters', in: 'query', content: { 'application/json': { schema: PARAMETERS } } },
     ...Object.entries(QUESTIONS).map(([name, { description, ...one }]) => ({
       name,
       in: 'query',
@@ -171,7 +176,7 @@ export const POOL_PATHS: Json = {
     get: operation('queryByParameters', 'queries', SUMMARY, { ...QUERY, refused: OF_READERS }),
     post: operation('query', 'queries', SUMMARY, {
       ...QUERY,
-      body: json(object({}, { sql: text, ...QUESTIONS })),
+      body: json(object({}, { sql: text, parameters: PARAMETERS, ...QUESTIONS })),
       refused: [...OF_READERS, 408, 413],
     }),
     options: preflight('mayQuery', 'queries'),

@@ -26,16 +26,20 @@ export function statementError(error: unknown): Unavailable | undefined {
     .split(' Use "SET', 1)
     .join('')
     .slice(0, MESSAGE_CHARACTERS_MAX)
-  const column = /^Referenced column "?(.*?)"? (?:was )?not found/.exec(message)?.[1]
-  return failed(column === undefined ? message : noColumn(column))
+  const [column, ...rest] = message.split(' not found', 2)
+  const isColumn = column?.startsWith(NO_COLUMN) === true && rest.length > 0
+  if (!isColumn) return failed(message)
+  return failed(noColumn(column.slice(NO_COLUMN.length).replace(/ was$/, '').replaceAll('"', '')))
 }
+
+const NO_COLUMN = 'Referenced column '
 
 /** The words of portable expressions. */
 function noColumn(name: string): string {
   return `there is no column "${name}"; a text is in single quotes: '${name}'`
 }
 
-/** A name of a column as a caller may see it: DuckDB writes the expression where it has no other. */
+/** A column's name as a caller may see it: DuckDB writes the expression where it has no other. */
 export function shownName(name: string): string {
   return name.replaceAll(OWN_NAMES, '')
 }

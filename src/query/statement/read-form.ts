@@ -21,10 +21,13 @@ export function placeAt(text: string, position: number): string {
   return ` (line ${before.length}, column ${[...(before.at(-1) ?? '')].length + 1})`
 }
 
+const NAMED = ['column ', 'function ', 'Table ', 'table ']
+
 /** The message about a name, with the place where the text has the name first. */
 export function placed(message: string, text: string): string {
-  const name = /(?:column|function|Table|table) "([^"]+)"/.exec(message)?.[1]
-  const at = name === undefined ? -1 : text.toLowerCase().indexOf(name.toLowerCase())
+  const [before = '', name = ''] = message.split('"', 2)
+  const isName = NAMED.some(noun => before.endsWith(noun)) && name !== ''
+  const at = isName ? text.toLowerCase().indexOf(name.toLowerCase()) : -1
   return at < 0 ? message : `${message}${placeAt(text, [...text.slice(0, at)].length)}`
 }
 
@@ -36,7 +39,8 @@ export interface ReadForm {
 
 /** Blanks and comments before the first word. */
 const BEFORE = /^(?:\s|--[^\n]*|\/\*(?:[^*]|\*(?!\/))*\*\/)*/
-const TABLES = /^\s*show\s+(?:all\s+)?tables\s*;?\s*$/i
+const TABLES = ['show tables', 'show all tables']
+const TABLES_CHARACTERS_MAX = 100
 const WORD = /^\s*(explain|describe|desc|show)\s+/i
 const QUERY = /^[\s(]*(?:select|with|values|from)\b/i
 
@@ -44,11 +48,17 @@ const QUERY = /^[\s(]*(?:select|with|values|from)\b/i
 export function readForm(text: string): ReadForm {
   const before = BEFORE.exec(text)?.[0] ?? ''
   const own = text.slice(before.length)
-  if (TABLES.test(own)) return { form: 'tables', text: '' }
+  if (isTables(own)) return { form: 'tables', text: '' }
   const [all, word] = WORD.exec(own) ?? []
   if (all === undefined || word === undefined) return { form: 'rows', text }
   // Blanks in place of the word: messages count the caller's own columns.
   const rest = `${(before + all).replaceAll(/\S/gu, ' ')}${own.slice(all.length)}`
   if (word.toLowerCase() === 'explain') return { form: 'explain', text: rest }
   return { form: 'describe', text: QUERY.test(rest) ? rest : `SELECT * FROM ${rest}` }
+}
+
+function isTables(text: string): boolean {
+  if (text.length > TABLES_CHARACTERS_MAX) return false
+  const words = text.toLowerCase().replaceAll(';', ' ').trim().split(/\s+/)
+  return TABLES.includes(words.join(' '))
 }

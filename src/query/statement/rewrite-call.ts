@@ -295,10 +295,18 @@ function isInterval(node: Node): boolean {
   )
 }
 
+/** A width may be a value in braces of its own. */
+function hasNestedBraces(text: string): boolean {
+  return text
+    .split('{')
+    .slice(1, -1)
+    .some(part => !part.includes('}'))
+}
+
 /** A width in a format makes a long text. */
 const printed: Rewrite = ({ name, args }) => {
   const text = textOfConstant(args[0])
-  if (text === undefined || /\d{4}|\*|\{[^}]*\{/.test(text))
+  if (text === undefined || /\d{4}|\*/.test(text) || hasNestedBraces(text))
     throw new Refused(`${name}: the format is written as a text, with widths of at most three digits`)
   return callNode(name, args)
 }

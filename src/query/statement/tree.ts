@@ -7,21 +7,46 @@ import { isDeepStrictEqual } from 'node:util'
 import { isNode, type Node } from '../expression/tree-node.ts'
 import { Refused } from '../expression/values.ts'
 
-/** A text, or a number that JavaScript may not hold. DuckDB's parser writes no others. */
-const TOKENS = /"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|-?Infinity|NaN|-?inf\b|nan\b/g
 /** Before the digits of a number, in a text. A statement has no NUL (text-problem.ts). */
 const DIGITS = '\u0000'
-const WRITTEN_DIGITS = /"\\u0000([^"]*)"/g
+/** As JSON writes that. */
+const WRITTEN = '"\\u0000'
+const OF_NUMBER = new Set('0123456789.eE+-')
+const NO_NUMBERS = ['Infinity', 'NaN', 'inf', 'nan']
 
-/** The tree of a JSON text. Numbers of a value become texts that begin with NUL. */
+/** The tree of a JSON text. Numbers of a value become texts that begin with NUL. Throws Refused. */
 export function readTree(text: string): unknown {
-  return JSON.parse(
-    text.replaceAll(TOKENS, token => {
-      if (token.startsWith('"') || isExact(token)) return token
-      if (/\d/.test(token)) return JSON.stringify(`${DIGITS}${token}`)
-      throw new Refused('a number is beyond the range of DOUBLE')
-    }),
-  )
+  let out = ''
+  let from = 0
+  for (let at = 0; at < text.length; ) {
+    const char = text.charAt(at)
+    if (char === '"') at = endOfText(text, at)
+    else if (!OF_NUMBER.has(char) || char === 'e') {
+      if (NO_NUMBERS.some(word => text.startsWith(word, at)))
+        throw new Refused('a number is beyond the range of DOUBLE')
+      at += 1
+    } else {
+      let end = at + 1
+      while (OF_NUMBER.has(text.charAt(end))) end += 1
+      const token = text.slice(at, end)
+      if (!isExact(token)) {
+        out += `${text.slice(from, at)}${JSON.stringify(`${DIGITS}${token}`)}`
+        from = end
+      }
+      at = end
+    }
+  }
+  return JSON.parse(out + text.slice(from))
+}
+
+/** Behind the quote that ends the text which begins at `at`. */
+function endOfText(json: string, at: number): number {
+  for (let end = at + 1; end < json.length; end++) {
+    const char = json[end]
+    if (char === '"') return end + 1
+    if (char === '\\') end += 1
+  }
+  return json.length
 }
 
 function isExact(token: string): boolean {
@@ -29,7 +54,8 @@ function isExact(token: string): boolean {
 }
 
 export function writeTree(tree: unknown): string {
-  return JSON.stringify(tree).replaceAll(WRITTEN_DIGITS, '$1')
+  const [first = '', ...parts] = JSON.stringify(tree).split(WRITTEN)
+  return parts.reduce((text, part) => `${text}${part.replace('"', '')}`, first)
 }
 
 /** The digits of a number in a tree. */
