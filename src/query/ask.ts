@@ -158,16 +158,25 @@ async function runShared(
   return await runs.ask(key?.shared, sharer, askers => run(asked, applicationId, askers, deps))
 }
 
+/** The rows of the pools that a plan can select. */
+export async function pinPools(
+  pools: PoolsOfQuestion,
+  plan: Omit<QueryPlan, 'select'>,
+  pin: QuestionDeps['pin'],
+): Promise<PinnedRows> {
+  const prunings = [plan, ...(plan.others ?? [])]
+  return await pin(
+    pools.map(({ schema }, index) => ({ schema, pruning: must(prunings[index], 'a pruning') })),
+  )
+}
+
 async function run(
   { pools, plan, statement, rowsMax, key, answers }: Asked,
   applicationId: string,
   { gone, verify, onStage }: RunAskers,
   { pin, engine }: QuestionDeps,
 ): Promise<QueryDone> {
-  const prunings = [plan, ...(plan.others ?? [])]
-  const pinned = await pin(
-    pools.map(({ schema }, index) => ({ schema, pruning: must(prunings[index], 'a pruning') })),
-  )
+  const pinned = await pinPools(pools, plan, pin)
   onStage('flush')
   const keep = (done: QueryDone) => {
     if (key !== undefined) answers?.keep(applicationId, key.kept, pools, pinned.versions ?? [undefined], done)

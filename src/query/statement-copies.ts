@@ -6,9 +6,8 @@
  */
 import { rm } from 'node:fs/promises'
 import { monotonicMs } from '../util/clock.ts'
-import { must } from '../util/errors.ts'
 import { CHUNK_ROWS, ROW_GROUP_ROWS } from '../util/limits.ts'
-import { badAnswerOf, type QuestionDeps } from './ask.ts'
+import { badAnswerOf, pinPools, type QuestionDeps } from './ask.ts'
 import { nextExportFile } from './copy-rows.ts'
 import { type BadQuery, badQueryOf } from './expression/values.ts'
 import type { QueryPlan, Statement } from './plan/plan.ts'
@@ -58,10 +57,7 @@ export function statementCopies({
   return async ({ pools, plan, statement, reader }, options) => {
     const beganMs = monotonicMs()
     const span = reader.span?.child('copy SQL')
-    const prunings = [plan, ...(plan.others ?? [])]
-    const pinned = await pin(
-      pools.map(({ schema }, index) => ({ schema, pruning: must(prunings[index], 'a pruning') })),
-    )
+    const pinned = await pinPools(pools, plan, pin)
     const copyTo = targetOf(nextExportFile(temporaryFolder), options)
     const verify = () => reader.verifyAgain(pools)
     try {

@@ -81,15 +81,7 @@ export class Barrier {
 
   static async open(): Promise<Barrier> {
     const pool = new TestPool()
-    const settings: EngineSettings = {
-      segmentFolder: pool.segmentFolder,
-      temporaryFolder: pool.temporaryFolder,
-      kernel: 'native',
-      threads: 2,
-      memoryBytes: 256 * 1024 * 1024,
-      deletionVectorBytesMax: 4 * 1024 * 1024,
-      queryMsMax: 60_000,
-    }
+    const settings = pool.nativeSettings
     const barrier = new Barrier(pool, await Engine.open(settings), settings)
     await barrier.#open()
     return barrier

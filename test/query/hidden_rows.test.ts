@@ -7,7 +7,6 @@ import { BIGINT, BOOLEAN, type DuckDBConnection, DuckDBScalarFunction, VARCHAR }
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { QuerySegment } from '../../src/index/index-types.ts'
 import { DuckdbInstances } from '../../src/query/duckdb/duckdb-instances.ts'
-import type { EngineSettings } from '../../src/query/duckdb/engine-calls.ts'
 import { withRows } from '../../src/query/duckdb/live-rows.ts'
 import type { Restriction } from '../../src/query/plan/plan.ts'
 import { rowsOfPool } from '../../src/query/plan/segment-task.ts'
@@ -26,15 +25,7 @@ const schema = schemaOf(
   { tenant: 0 },
 )
 const COLUMNS = new Set(['_service_received_at', '_service_payload', 'tenant', 'name', 'doc', 'n', 'few'])
-const settings: EngineSettings = {
-  segmentFolder: pool.segmentFolder,
-  temporaryFolder: pool.temporaryFolder,
-  kernel: 'native',
-  threads: 2,
-  memoryBytes: 256 * 1024 * 1024,
-  deletionVectorBytesMax: 4 * 1024 * 1024,
-  queryMsMax: 60_000,
-}
+const settings = pool.nativeSettings
 const VISIBLE = "tenant = 'a'"
 const ROWS = 20_000
 const HIDDEN = 'hidden '

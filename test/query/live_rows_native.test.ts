@@ -25,15 +25,7 @@ const schema = schemaOf([
   ['tenant', 'STRING'],
   ['n', 'INT64'],
 ])
-const settings: EngineSettings = {
-  segmentFolder: pool.segmentFolder,
-  temporaryFolder: pool.temporaryFolder,
-  kernel: 'native',
-  threads: 2,
-  memoryBytes: 256 * 1024 * 1024,
-  deletionVectorBytesMax: 4 * 1024 * 1024,
-  queryMsMax: 60_000,
-}
+const settings = pool.nativeSettings
 const ROWS = 400_000
 
 let native: NativeLiveRows

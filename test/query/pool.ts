@@ -7,6 +7,7 @@ import { DuckDBInstance } from '@duckdb/node-api'
 import { COLUMN_TYPE, type ColumnType, type PoolSchema } from '../../src/format/schema.ts'
 import type { QuerySegment } from '../../src/index/index-types.ts'
 import { parseTexts } from '../../src/query/ask.ts'
+import type { EngineSettings } from '../../src/query/duckdb/engine-calls.ts'
 import { type EngineOptions, openQueryEngine } from '../../src/query/duckdb/engine-client.ts'
 import { queryColumns } from '../../src/query/expression/operand.ts'
 import { type BadQuery, badQueryOf } from '../../src/query/expression/values.ts'
@@ -94,6 +95,19 @@ export class TestPool {
     this.#engine = this.#local
     if (process.env['WEIR_TEST_STORE'] === 'clickhouse') this.#engine = (await this.cluster()).engine
     return this.#engine
+  }
+
+  /** Of an engine over these files in the process of the test, with the native module. */
+  get nativeSettings(): EngineSettings {
+    return {
+      segmentFolder: this.segmentFolder,
+      temporaryFolder: this.temporaryFolder,
+      kernel: 'native',
+      threads: 2,
+      memoryBytes: 256 * 1024 * 1024,
+      deletionVectorBytesMax: 4 * 1024 * 1024,
+      queryMsMax: 60_000,
+    }
   }
 
   /** The engine, opened at the first use. */

@@ -66,14 +66,14 @@ export async function guardStatement(
   const prefix = `_s${randomBytes(8).toString('hex')}_`
   const isFirst = dialect === 'POSTGRESQL'
   const guard = new TreeGuard(prefix, { isFirst, trustsColumns: false })
-  const trusting = new TreeGuard(prefix, { isFirst, trustsColumns: true })
   try {
     const tree = onlyStatement(readTree(answer))
     const walked = guard.statement(tree)
     const sql = await printed(walked, ask)
-    const trusted = trusting.statement(tree)
-    const columns = isFirst ? trusting.trusted : []
-    const { pools, parameters, conditions } = guard
+    const { pools, parameters, conditions, ordered: columns } = guard
+    const isOther = isFirst && columns.length > 0
+    const trusting = new TreeGuard(prefix, { isFirst, trustsColumns: true })
+    const withoutNulls = isOther && { columns, sql: await printed(trusting.statement(tree), ask) }
     const varies = variationOf(walked)
     return {
       sql,
@@ -82,7 +82,7 @@ export async function guardStatement(
       parameters,
       conditions,
       ...(varies === undefined ? {} : { varies }),
-      ...(columns.length === 0 ? {} : { withoutNulls: { columns, sql: await printed(trusted, ask) } }),
+      ...(withoutNulls === false ? {} : { withoutNulls }),
     }
   } catch (error) {
     if (!(error instanceof NoFunction)) return badQueryOf(error)

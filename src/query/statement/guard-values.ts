@@ -17,6 +17,7 @@ import {
   kept,
   listOf,
   names,
+  nodeList,
   noSchema,
   nullsFirstIn,
   oneOf,
@@ -105,8 +106,8 @@ export class NoFunction extends Refused {
 export abstract class ValueGuard {
   /** Names of parameters. The first one is $1 of the printed statement. */
   readonly parameters: string[] = []
-  /** Columns of windows that are taken to have no nulls. */
-  readonly trusted: OrderedColumn[] = []
+  /** Columns by which windows descend, which could be taken to have no nulls. */
+  readonly ordered: OrderedColumn[] = []
   readonly #nulls: NullsOrder
   protected nodes = 0
 
@@ -120,33 +121,33 @@ export abstract class ValueGuard {
   protected readonly expr: Rule = (value, place) => this.expression(value, place)
   protected readonly maybe: Rule = (value, place) => (value === null ? null : this.expression(value, place))
   protected readonly list: Rule = (value, place) => listOf(value).map(each => this.expression(each, place))
-  readonly #orders: Rule = (value, place) => listOf(value).map(order => this.#order(order, place, false))
-  readonly #windowOrders: Rule = (value, place) => listOf(value).map(order => this.#order(order, place, true))
+  readonly #orders: Rule = (value, place) => nodeList(value).map(order => this.#order(order, place, false))
+  readonly #windowOrders: Rule = (value, place) =>
+    nodeList(value).map(order => this.#order(order, place, true))
 
-  #order(order: unknown, place: Place, isOfWindow: boolean): Node {
-    if (!isNode(order)) throw unknownForm()
+  #order(order: Node, place: Place, isOfWindow: boolean): Node {
     const isDefault = order['type'] === 'DESCENDING' && order['null_order'] === 'ORDER_DEFAULT'
-    const trusts = this.#nulls.trustsColumns && isOfWindow
-    const isFirst = this.#nulls.isFirst && isDefault && !(trusts && this.#trust(order['expression'], place))
+    const mayTrust = isDefault && isOfWindow && this.#isOwnColumn(order['expression'], place)
+    const isFirst = this.#nulls.isFirst && isDefault && !(mayTrust && this.#nulls.trustsColumns)
     const shape = { type: text, null_order: isFirst ? () => 'NULLS FIRST' : text, expression: this.expr }
     return this.copy(order, shape, place)
   }
 
   /** True for a column of the pool that the SELECT reads alone. It is noted. */
-  #trust(node: unknown, { own }: Place): boolean {
+  #isOwnColumn(node: unknown, { own }: Place): boolean {
     const names = isNode(node) && node['class'] === 'COLUMN_REF' ? listOf(node['column_names']).map(text) : []
     const [name, ...more] = names
     if (own === undefined || name === undefined || more.length > 0 || own.aliases.has(name.toLowerCase()))
       return false
-    this.trusted.push({ pool: own.pool, name })
+    this.ordered.push({ pool: own.pool, name })
     return true
   }
 
   protected readonly modifiers: Rule = (value, place) =>
-    listOf(value).map(modifier => {
-      const type = isNode(modifier) ? String(modifier['type']) : ''
+    nodeList(value).map(modifier => {
+      const type = String(modifier['type'])
       const shape = Object.hasOwn(this.#modifierShapes, type) ? this.#modifierShapes[type] : undefined
-      if (shape === undefined || !isNode(modifier)) throw unknownForm()
+      if (shape === undefined) throw unknownForm()
       return this.copy(modifier, { type: text, ...shape }, place)
     })
 
@@ -206,26 +207,19 @@ export abstract class ValueGuard {
     CAST: { child: this.expr, cast_type: castType, try_cast: flag },
     CASE: {
       case_checks: (value, place) =>
-        listOf(value).map(each => {
-          if (!isNode(each)) throw unknownForm()
-          return this.copy(each, { when_expr: this.expr, then_expr: this.expr }, place)
-        }),
+        nodeList(value).map(each => this.copy(each, { when_expr: this.expr, then_expr: this.expr }, place)),
       else_expr: this.expr,
     },
     STAR: {
       relation_name: text,
       exclude_list: kept,
       replace_list: (value, place) =>
-        listOf(value).map(each => {
-          if (!isNode(each)) throw unknownForm()
-          return this.copy(each, { key: text, value: this.expr }, place)
-        }),
+        nodeList(value).map(each => this.copy(each, { key: text, value: this.expr }, place)),
       columns: flag,
       expr: this.maybe,
       qualified_exclude_list: qualified,
       rename_list: value =>
-        listOf(value).map(each => {
-          if (!isNode(each)) throw unknownForm()
+        nodeList(value).map(each => {
           onlyKeys(each, ['key', 'value'])
           const [key] = qualified([each['key']])
           return { key, value: text(each['value']) }

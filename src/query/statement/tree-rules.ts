@@ -96,8 +96,7 @@ export const materialized: Kept = value =>
 
 /** Names of columns with their tables. */
 export function qualified(value: unknown): readonly Node[] {
-  return listOf(value).map(each => {
-    if (!isNode(each)) throw unknownForm()
+  return nodeList(value).map(each => {
     onlyKeys(each, ['catalog', 'schema', 'table', 'column'])
     return Object.fromEntries(Object.entries(each).map(([key, part]) => [key, text(part)]))
   })
@@ -106,6 +105,13 @@ export function qualified(value: unknown): readonly Node[] {
 export function listOf(value: unknown): readonly unknown[] {
   if (Array.isArray(value)) return value
   throw unknownForm()
+}
+
+export function nodeList(value: unknown): readonly Node[] {
+  return listOf(value).map(each => {
+    if (isNode(each)) return each
+    throw unknownForm()
+  })
 }
 
 export function onlyKeys(node: Node, keys: readonly string[]): void {

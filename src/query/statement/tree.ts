@@ -83,16 +83,10 @@ function comparable(value: unknown): unknown {
 function innerValues({ type, alias, subquery }: Node): unknown {
   if (type !== 'SUBQUERY' || alias !== 'valueslist' || !isNode(subquery)) return undefined
   const { node } = subquery
-  const table = isNode(node) ? node['from_table'] : undefined
-  return isNode(table) &&
-    table['type'] === 'EXPRESSION_LIST' &&
-    isNode(node) &&
-    isDeepStrictEqual(
-      comparable({ ...node, from_table: null }),
-      comparable({ ...selectAll, from_table: null }),
-    )
-    ? table
-    : undefined
+  if (!isNode(node)) return undefined
+  const { from_table: table, ...select } = node
+  const isValues = isNode(table) && table['type'] === 'EXPRESSION_LIST'
+  return isValues && isDeepStrictEqual(comparable(select), SELECT_ALL) ? table : undefined
 }
 
 const STAR: Node = {
@@ -108,7 +102,8 @@ const STAR: Node = {
   rename_list: [],
 }
 
-const selectAll: Node = {
+/** `SELECT *`, its FROM left out. */
+const SELECT_ALL: Node = {
   type: 'SELECT_NODE',
   modifiers: [],
   cte_map: { map: [] },
@@ -144,25 +139,19 @@ export function callNode(name: string, children: readonly unknown[], more: Node 
 }
 
 export function textNode(value: string): Node {
-  return {
-    ...constant('VARCHAR'),
-    value: { type: { id: 'VARCHAR', type_info: null }, is_null: false, value },
-  }
+  return constantNode({ type: { id: 'VARCHAR', type_info: null }, is_null: false, value })
 }
 
 export function integerNode(value: number): Node {
-  return {
-    ...constant('INTEGER'),
-    value: { type: { id: 'INTEGER', type_info: null }, is_null: false, value },
-  }
+  return constantNode({ type: { id: 'INTEGER', type_info: null }, is_null: false, value })
 }
 
 export function nullNode(): Node {
-  return { ...constant('NULL'), value: { type: { id: 'NULL', type_info: null }, is_null: true } }
+  return constantNode({ type: { id: 'NULL', type_info: null }, is_null: true })
 }
 
-function constant(_type: string): Node {
-  return { class: 'CONSTANT', type: 'VALUE_CONSTANT', alias: '', query_location: 0 }
+function constantNode(value: Node): Node {
+  return { class: 'CONSTANT', type: 'VALUE_CONSTANT', alias: '', query_location: 0, value }
 }
 
 export function castNode(child: unknown, type: string, isTry = false, info: unknown = null): Node {
