@@ -23,6 +23,7 @@ export class Connection {
   readonly #host: string
   #socket: Socket | undefined
   #onStatus: ((status: number) => void) | undefined
+  #body = ''
   #isClosed = false
   #text = ''
 
@@ -40,6 +41,11 @@ export class Connection {
       this.#onStatus = resolve
       this.#socket?.write(request)
     })
+  }
+
+  /** The body of the newest answer, as Latin-1. */
+  get body(): string {
+    return this.#body
   }
 
   close(): void {
@@ -66,6 +72,7 @@ export class Connection {
     const head = this.#text.indexOf('\r\n\r\n')
     if (head < 0 || !isWhole(this.#text, head)) return
     const status = Number(this.#text.slice(9, 12))
+    this.#body = this.#text.slice(head + 4)
     this.#text = ''
     this.#settle(status)
   }

@@ -168,6 +168,11 @@ const QUESTIONS = {
     asks: 'what do readers of a live tail cost full ingest, and do they hear of every event?',
     takes: ['seconds', 'readers', 'connections'],
   },
+  viewers: {
+    load: async () => (await import('./viewers.ts')).benchViewers,
+    asks: 'how many viewers of dashboards does a server bear over 10M rows that change meanwhile, beside peers?',
+    takes: ['server', 'rows', 'seconds', 'readers', 'rate', 'pattern', 'only', 'no-peers'],
+  },
 } as const
 
 function list(): string {

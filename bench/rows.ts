@@ -14,9 +14,10 @@ export async function post(
   to: number,
   step: number,
   round: number,
+  make = eventOf,
 ): Promise<void> {
   const begin = performance.now()
-  const bodies = batches(from, to, step, round)
+  const bodies = batches(from, to, step, round, make)
   const send = async () => {
     for (let next = bodies.next(); next.done !== true; next = bodies.next())
       for (;;) {
@@ -38,10 +39,11 @@ export function* batches(
   to: number,
   step: number,
   round: number,
+  make = eventOf,
 ): Generator<readonly string[]> {
   let batch: string[] = []
   for (let index = from; index < to; index += step) {
-    batch.push(eventOf(index, round))
+    batch.push(make(index, round))
     if (batch.length < BATCH_EVENTS) continue
     yield batch
     batch = []

@@ -87,6 +87,11 @@ export function watchServer(server: Server, api: Api, watched: Watched): void {
   watchProcess(metrics, watched)
   watchMemory(metrics)
   watchQueues(server, api)
+  metrics.gauge(
+    'weir_query_runs',
+    'runs of questions since the start, of which equal questions share one',
+    () => reading.runs?.begun ?? 0,
+  )
   watchApplications(metrics, reading.engine, catalog)
   watchJobs(metrics, catalog)
 }

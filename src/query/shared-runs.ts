@@ -45,6 +45,12 @@ interface Question<Done> {
 export class SharedRuns<Done> {
   readonly #questions = new Map<string, Question<Done>>()
   readonly #waiting = new Shares(QUERIES_WAITING_BYTES_MAX)
+  #begun = 0
+
+  /** Runs of questions that may share one, since the start. */
+  get begun(): number {
+    return this.#begun
+  }
 
   /**
    * Resolves with the answer of a run that began after the call. Rejects as the run does, or as
@@ -84,6 +90,7 @@ export class SharedRuns<Done> {
       return
     }
     question.running += 1
+    this.#begun += 1
     void next.begin().then(() => {
       question.running -= 1
       this.#begin(key, question)
