@@ -155,6 +155,19 @@ test('known days: short, long, skipped', () => {
   )
 })
 
+test('a range is that of its own minute, zone and number', () => {
+  const change = Date.parse('2024-03-31T01:00:00Z')
+  const nowMs = change - 1
+  const ask = (n: number, zone: string, ms: number) => rangeOf('LAST_N_HOURS', n, zone, ms)
+  const before = ask(1, 'Europe/Berlin', nowMs)
+  expect(ask(1, 'Europe/Berlin', nowMs - 59_999)).toEqual(before)
+  expect(ask(2, 'Europe/Berlin', nowMs)).toEqual([before[0] - HOUR, before[1]])
+  // Its clock is 5 h 45 min ahead, so its hours begin a quarter past those of UTC.
+  expect(ask(1, 'Asia/Kathmandu', nowMs)[0]).toBe(before[0] + 15 * MINUTE)
+  expect(ask(1, 'Europe/Berlin', change)).toEqual([change, change + HOUR])
+  expect(ask(1, 'Europe/Berlin', nowMs)).toEqual(before)
+})
+
 test('deprecated ranges are LAST_N_ of their number', () => {
   const nowMs = Date.parse('2024-05-15T12:34:56Z')
   for (const [old, name, n] of [

@@ -70,11 +70,30 @@ export interface InstantRange {
   readonly to: bigint
 }
 
+/** Ranges of one minute that are remembered. */
+const REMEMBERED_MAX = 1_000
+/** The ranges of `rememberedMinute`, which viewers of dashboards ask for again and again. */
+const remembered = new Map<string, InstantRange>()
+let rememberedMinute = Number.NaN
+
 /**
- * The instants of a relative range. Throws Refused.
+ * The instants of a relative range. Throws Refused. It is the same for a whole minute of UTC: since
+ * 1972 all clocks change, and all units begin, where such a minute does.
  * @param zone an IANA time zone
  */
 export function relativeRange(name: string, n: number | null, zone: string, nowMs: number): InstantRange {
+  const minute = Math.floor(nowMs / MINUTE_MS)
+  if (minute !== rememberedMinute) remembered.clear()
+  rememberedMinute = minute
+  const key = `${name} ${n} ${zone}`
+  const known = remembered.get(key)
+  if (known !== undefined) return known
+  const range = computeRange(name, n, zone, nowMs)
+  if (remembered.size < REMEMBERED_MAX) remembered.set(key, range)
+  return range
+}
+
+function computeRange(name: string, n: number | null, zone: string, nowMs: number): InstantRange {
   const unit = LAST_N.get(name)
   if (unit !== undefined && (n === null || !Number.isInteger(n) || n < 1))
     throw new Refused(`timeRange.n: ${name} needs an n of 1 or more`)
