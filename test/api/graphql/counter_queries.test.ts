@@ -58,6 +58,15 @@ describe('a counter', () => {
     })
   })
 
+  test('has one info, by whatever names and however often a document asks for it', async () => {
+    const { data } = await server.ask(
+      'query ($i: CounterInput!) { counter(input: $i) { a: query { id } b: query { id } value } }',
+      { i: { metric: COUNT } },
+    )
+    expect(data.counter.a.id).toMatch(/^QRY/)
+    expect(data.counter.b).toEqual(data.counter.a)
+  })
+
   test('tolerates null siblings, and finds the pool by id or by a name that is an id', async () => {
     const id = server.catalog.read.pools.byName('events')?.id
     for (const dataPool of [{ id, name: null }, { id: null, name: 'events' }, { name: id }]) {
