@@ -100,7 +100,7 @@ describe('as SQL of ClickHouse', () => {
         'ORDER BY 3 DESC NULLS LAST, 1 ASC NULLS LAST, 2 ASC NULLS LAST LIMIT 3',
     )
     expect((await write(topValues, { column: 'shop', maxValues: 5 })).sql).toBe(
-      'SELECT _service_r.`shop` AS `_service_c1`, toInt64(count()) AS `_service_c2` FROM rows AS _service_r WHERE (_service_r.`shop` IS NOT NULL) ' +
+      'SELECT _service_r.`shop` AS `_service_c1`, toInt64(count(_service_r.`shop`)) AS `_service_c2` FROM rows AS _service_r ' +
         'GROUP BY _service_r.`shop` ORDER BY 2 DESC NULLS LAST, 1 ASC NULLS LAST LIMIT 5',
     )
   })

@@ -93,8 +93,8 @@ function selectSql(select: Select, writer: DuckdbWriter): string {
     limit,
     offset,
   } = select
-  const setSql = (values: readonly Typed[]) =>
-    `(${values.map(each => positionOr(each, outputs, writer)).join(', ')})`
+  const groupSql = (each: Typed) => writer.groupKey(each) ?? positionOr(each, outputs, writer)
+  const setSql = (values: readonly Typed[]) => `(${values.map(groupSql).join(', ')})`
   for (const key of groupBy) writer.share(key)
   const { isScan: outer } = writer.work
   writer.work.isScan = false
@@ -102,7 +102,7 @@ function selectSql(select: Select, writer: DuckdbWriter): string {
     `SELECT ${isDistinct ? 'DISTINCT ' : ''}${outputs.map(output => outputSql(output, writer)).join(', ')}`,
     fromSql(from, writer),
     where === undefined ? '' : `WHERE ${conditionSql(where, isScan(from), writer)}`,
-    list('GROUP BY', groupBy, each => positionOr(each, outputs, writer)),
+    list('GROUP BY', groupBy, groupSql),
     groupingSets.length === 0 ? '' : `GROUP BY GROUPING SETS (${groupingSets.map(setSql).join(', ')})`,
     having === undefined ? '' : `HAVING ${writer.write(having)}`,
     list('ORDER BY', orderBy, each => orderSql(each, outputs, writer)),

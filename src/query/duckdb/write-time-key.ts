@@ -13,6 +13,8 @@ export function timeKeySql(us: string, rule: KeyRule): string {
     case 'listed':
       return stepsSql(us, rule.keys, value => BigInt(value))
     case 'exact': {
+      const even = evenUnits(us, rule)
+      if (even !== undefined) return `${even.number} * ${rule.unitMs} - ${even.sinceOriginMs}`
       const sinceOrigin = `${us} + ${stepsSql(us, rule.offsets, value => usOf(value) - ORIGIN_US)}`
       const begin = `${us} - (${sinceOrigin}) % ${usOf(rule.unitMs)}`
       return `(${atLeast(us, begin, rule.floors)}) // 1000`
@@ -26,13 +28,31 @@ export function timeKeySql(us: string, rule: KeyRule): string {
   }
 }
 
+/**
+ * The number of the interval, where it stands for the key: a GROUP BY of it does one division for
+ * each row, and the rest of the key for each group. Undefined where a clock changes.
+ */
+export function intervalNumberSql(us: string, rule: KeyRule): string | undefined {
+  return rule.form === 'exact' ? evenUnits(us, rule)?.number : undefined
+}
+
+function evenUnits(us: string, { offsets, floors, unitMs }: Extract<KeyRule, { form: 'exact' }>) {
+  const [step, ...changes] = offsets
+  if (step === undefined || changes.length > 0 || !hasNone(floors)) return undefined
+  const sinceOriginMs = step.value - ORIGIN_MS
+  return { number: `(${us} + ${usOf(sinceOriginMs)}) // ${usOf(unitMs)}`, sinceOriginMs }
+}
+
 function usOf(ms: number): bigint {
   return BigInt(ms) * 1000n
 }
 
 function atLeast(us: string, value: string, floors: readonly Step[]): string {
-  const isNone = floors.every(floor => floor.value <= ORIGIN_MS)
-  return isNone ? `(${value})` : `GREATEST(${value}, ${stepsSql(us, floors, usOf)})`
+  return hasNone(floors) ? `(${value})` : `GREATEST(${value}, ${stepsSql(us, floors, usOf)})`
+}
+
+function hasNone(floors: readonly Step[]): boolean {
+  return floors.every(floor => floor.value <= ORIGIN_MS)
 }
 
 /** A balanced tree of comparisons: some hundred steps take no more than nine of them. */

@@ -73,6 +73,11 @@ export function timestampColumn(schema: PoolSchema): QueryColumn {
   return columnIn(schema, name, type)
 }
 
+/** True of the times that every event has. */
+export function isNeverNull(schema: PoolSchema, name: string): boolean {
+  return name === timestampColumn(schema).name || name === RECEIVED_AT
+}
+
 /** A JSON number: sign and integer part, fraction, exponent. */
 const NUMBER = /^(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?$/
 /** A longer text is not read as a number. This bounds the work of BigInt and Number. */

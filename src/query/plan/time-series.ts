@@ -1,6 +1,7 @@
 /** The time series: a metric by intervals of time, for all rows and by groups of them. */
 import { must } from '../../util/errors.ts'
 import { TIME_SERIES_INTERVALS_MAX } from '../../util/limits.ts'
+import { isNeverNull } from '../expression/operand.ts'
 import { allOf, internal, type Output, type Select } from '../expression/select.ts'
 import { boundValue, columnOf, operation, type Typed } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
@@ -79,7 +80,8 @@ export const timeSeries: Question<TimeSeriesInput, TimeSeriesQuery, TimeSeriesAn
       name: internal('key'),
       value: operation('time_key', 'integer', [time], { bits: 62, timeKey }),
     }
-    const where = allOf([rows.where, operation('is_not_null', 'boolean', [time])])
+    const hasTime = isNeverNull(view, column.name) ? undefined : operation('is_not_null', 'boolean', [time])
+    const where = allOf([rows.where, hasTime])
     return {
       select: selectSeries(where, key, dimensions, isCount ? orZero(rows.metric) : rows.metric),
       ...rows.pruning,

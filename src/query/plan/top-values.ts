@@ -1,7 +1,7 @@
 /** The values that are most frequent in a column. */
 import { TOP_VALUES_DEFAULT, TOP_VALUES_MAX } from '../../util/limits.ts'
 import { findColumn } from '../expression/operand.ts'
-import { allOf, internal } from '../expression/select.ts'
+import { internal } from '../expression/select.ts'
 import { columnOf, operation } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
 import type { PoolReference, Question } from './question.ts'
@@ -40,10 +40,12 @@ export const topValues: Question<TopValuesInput, TopValuesQuery, TopValuesAnswer
     const column = findColumn(view, query.column)
     const rows = planWhere(view, query, context)
     const value = columnOf(column)
-    const count = operation('count_rows', 'integer', [])
+    // Of the group of null, which the answer leaves out, this count is 0. A condition on the values
+    // takes a sixth of the time of this question.
+    const count = operation('count', 'integer', [value])
     return {
       select: {
-        where: allOf([rows.where, operation('is_not_null', 'boolean', [value])]),
+        where: rows.where,
         outputs: [
           { name: internal('value'), value },
           { name: internal('count'), value: count },
