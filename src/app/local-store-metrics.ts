@@ -2,7 +2,7 @@
 import type { Metrics } from '../database/metrics.ts'
 import type { Pools } from '../database/pools.ts'
 import type { Commit } from '../log/commit-log.ts'
-import type { AnswerCache } from '../query/answer-cache.ts'
+import type { KeptOfQuestions } from '../query/ask.ts'
 import type { Debt } from '../store/compaction/compaction-types.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { METRIC_DEBT_POOLS_MAX } from '../util/limits.ts'
@@ -39,8 +39,19 @@ export function flushLagMs(oldestMs: number | undefined): number {
   return oldestMs === undefined ? 0 : Math.max(0, monotonicMs() - oldestMs)
 }
 
-/** The answers that are kept. Without a cache all are 0. */
-export function watchAnswers({ gauge }: Metrics, answers: AnswerCache | undefined): void {
+/** The answers and partial groups that are kept. Without a cache all are 0. */
+export function watchAnswers({ gauge }: Metrics, { answers, repeated }: KeptOfQuestions): void {
+  const partials = () => repeated?.stats() ?? { bytes: 0, segments: 0 }
+  gauge(
+    'weir_kept_partials_bytes',
+    'estimated memory of the partial groups that are kept',
+    () => partials().bytes,
+  )
+  gauge(
+    'weir_kept_partials_segments',
+    'segments since the start that a question needed not read, because its partial groups were kept',
+    () => partials().segments,
+  )
   const stats = () => answers?.stats() ?? { bytes: 0, hits: 0, misses: 0 }
   gauge('weir_answer_cache_bytes', 'estimated memory of the answers that are kept', () => stats().bytes)
   gauge('weir_answer_cache_hits', 'questions since the start that a kept answer answered', () => stats().hits)

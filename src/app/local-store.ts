@@ -19,10 +19,12 @@ import { addColumnRunner } from '../jobs/add-column.ts'
 import { reservationsOf, rewriteRunner } from '../jobs/rewrite-rows.ts'
 import type { LogState } from '../log/log-types.ts'
 import { AnswerCache } from '../query/answer-cache.ts'
+import type { KeptOfQuestions } from '../query/ask.ts'
 import { sweepCopies } from '../query/copy-rows.ts'
 import { EngineClient } from '../query/duckdb/engine-client.ts'
 import { segmentPins } from '../query/pin-segments.ts'
 import type { QueryDone } from '../query/plan/query-task.ts'
+import { RepeatedQuestions } from '../query/repeated-questions.ts'
 import { segmentExports } from '../query/row-exports.ts'
 import { SharedRuns } from '../query/shared-runs.ts'
 import { statementCopies } from '../query/statement-copies.ts'
@@ -98,7 +100,7 @@ export async function openLocalStore(
       act()
     },
     queues: () => queuesOf(stages),
-    watch: activity => watch(start, stages, activity, out.reading.answers),
+    watch: activity => watch(start, stages, activity, out.reading),
     ready: () => {
       void sweep(start, stages)
       setTimeout(() => engine.warm(), ENGINE_WARM_MS).unref()
@@ -121,7 +123,8 @@ function rowsOut(
   }
   const answers = answersOf(pools, config)
   const runs = new SharedRuns<QueryDone>()
-  const reading = { pin: segmentPins(pins), engine, runs, answers, onQuery: metrics.query }
+  const repeated = config.answerCacheMib === 0 ? undefined : new RepeatedQuestions()
+  const reading = { pin: segmentPins(pins), engine, runs, answers, repeated, onQuery: metrics.query }
   const { temporary: temporaryFolder } = paths
   return {
     reading,
@@ -171,6 +174,7 @@ function makeEngine(
     temporaryFolder: paths.temporary,
     kernel,
     threads: availableParallelism(),
+    partialsBytesMax: config.answerCacheMib * MiB,
     crashAt: config.crashAt,
     ensureWhole: pools.checks.ensureWhole,
     propellerOf: id => catalog.propellerOf(id),
@@ -227,7 +231,7 @@ function watch(
   { config }: ServerStart,
   { metrics, pools, log }: Stages,
   activity: Activity,
-  answers: AnswerCache | undefined,
+  reading: KeptOfQuestions,
 ): void {
   const { commit } = log
   const { onSync } = commit
@@ -236,7 +240,7 @@ function watch(
     activity.sync(ms)
   }
   watchLocalStore(metrics, pools, commit, config.dataDir)
-  watchAnswers(metrics, answers)
+  watchAnswers(metrics, reading)
 }
 
 async function stateOf({ pools }: Stages, dataDir: string): ReturnType<Store['state']> {

@@ -21,6 +21,7 @@ import type { QueryDone, QueryEngine } from './plan/query-task.ts'
 import { waitingBytes } from './plan/query-turns.ts'
 import type { Askable, PlannedQuestion, Reader } from './plan/question.ts'
 import { type QuestionKey, questionKey } from './question-key.ts'
+import type { RepeatedQuestions } from './repeated-questions.ts'
 import { type RunAskers, SharedRuns } from './shared-runs.ts'
 import { placed } from './statement/read-form.ts'
 
@@ -43,12 +44,18 @@ interface PinnedRows {
   release(): void
 }
 
-export interface QuestionDeps {
+/** What is kept of questions that were asked. */
+export interface KeptOfQuestions {
+  /** Absent: no answer is kept. */
+  readonly answers?: AnswerCache | undefined
+  /** Absent: no partial groups are kept. */
+  readonly repeated?: RepeatedQuestions | undefined
+}
+
+export interface QuestionDeps extends KeptOfQuestions {
   readonly engine: QueryEngine
   /** Absent: no question shares its run. */
   readonly runs?: SharedRuns<QueryDone>
-  /** Absent: no answer is kept. */
-  readonly answers?: AnswerCache | undefined
   /**
    * The rows of pools that a question can select. Everything acknowledged before the call is there,
    * or less where staleness is allowed.
@@ -174,7 +181,7 @@ async function run(
   { pools, plan, statement, rowsMax, key, answers }: Asked,
   applicationId: string,
   { gone, verify, onStage }: RunAskers,
-  { pin, engine }: QuestionDeps,
+  { pin, engine, repeated }: QuestionDeps,
 ): Promise<QueryDone> {
   const pinned = await pinPools(pools, plan, pin)
   onStage('flush')
@@ -189,8 +196,11 @@ async function run(
       onStage('wait')
       verify()
     }
-    const task = { source: pinned.source, statement, rowsMax }
+    const live = pinned.liveRows?.() ?? 0
+    const partials = key && repeated?.statementsOf(key.shared, applicationId, live, plan, engine.dialect)
+    const task = { source: pinned.source, statement, rowsMax, partials }
     const done = await engine.run(task, applicationId, verifyInTurn, gone)
+    repeated?.note(done)
     onStage('SELECT', {
       ...SELECT,
       'db.system.name': engine.dialect.system,

@@ -10,8 +10,10 @@ import { DuckdbInstances } from '../../src/query/duckdb/duckdb-instances.ts'
 import { boundType, duckdbValue } from '../../src/query/duckdb/duckdb-values.ts'
 import { Engine } from '../../src/query/duckdb/engine.ts'
 import type { EngineSettings } from '../../src/query/duckdb/engine-calls.ts'
+import { withoutModule } from '../../src/query/duckdb/exact-sums.ts'
 import { type PoolSources, withRows } from '../../src/query/duckdb/live-rows.ts'
 import { duckdb } from '../../src/query/duckdb/write-statement.ts'
+import { partialPlans } from '../../src/query/plan/partials.ts'
 import type { QueryPlan, Statement } from '../../src/query/plan/plan.ts'
 import type { PlanContext } from '../../src/query/plan/plan-context.ts'
 import {
@@ -92,6 +94,12 @@ export class Barrier {
 
   async written(ask: Ask, pools: PoolsOfQuestion): Promise<Statement> {
     return duckdb.write(await ask(pools, this))
+  }
+
+  /** The statement of its partial groups, where it has any. */
+  async writtenPartial(ask: Ask, pools: PoolsOfQuestion): Promise<Statement | undefined> {
+    const plans = partialPlans(await ask(pools, this))
+    return plans && duckdb.write(plans.partial)
   }
 
   async close(): Promise<void> {
@@ -175,7 +183,7 @@ export async function planOf(
     restriction: restrictions[index],
   }))
   const prepared = await layout.connection.prepare(
-    `EXPLAIN (ANALYZE, FORMAT json) ${withRows(read, statement)}`,
+    `EXPLAIN (ANALYZE, FORMAT json) ${withoutModule(withRows(read, statement)).replaceAll('_service_sum_state(', 'FSUM(')}`,
   )
   try {
     statement.bounds.forEach((bound, index) => {

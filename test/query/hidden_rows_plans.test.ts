@@ -185,8 +185,12 @@ describe(`nothing of a reader stands below the barrier, seed ${seed}`, () => {
     async (_, policy) => {
       const bare = await barrier.written(everything, [limited(policy)])
       const statements = new Map<string, Statement>()
-      for (const [title, ask] of Object.entries(QUESTIONS))
+      for (const [title, ask] of Object.entries(QUESTIONS)) {
         statements.set(title, await barrier.written(ask, [limited(policy)]))
+        const partial = await barrier.writtenPartial(ask, [limited(policy)])
+        if (partial !== undefined) statements.set(`partial groups of ${title}`, partial)
+      }
+      expect(statements.size).toBeGreaterThan(Object.keys(QUESTIONS).length)
       for (const [name, layout] of barrier.layouts) {
         const isAsked = () => name === 'one file' || below(random, OTHER_LAYOUTS) < ASKED_LAYOUTS
         const barePlan = await planOf(layout, bare)

@@ -12,10 +12,13 @@ import { type EngineOptions, openQueryEngine } from '../../src/query/duckdb/engi
 import { queryColumns } from '../../src/query/expression/operand.ts'
 import { type BadQuery, badQueryOf } from '../../src/query/expression/values.ts'
 import { type CounterQuery, counter } from '../../src/query/plan/counter.ts'
+import type { PartialStatements } from '../../src/query/plan/partials.ts'
+import type { QueryPlan, Statement } from '../../src/query/plan/plan.ts'
 import { planFor, type RowPolicy } from '../../src/query/plan/policy.ts'
 import { prune } from '../../src/query/plan/prune-segments.ts'
 import type { Askable } from '../../src/query/plan/question.ts'
 import { rowsOfPool, type SegmentEngine } from '../../src/query/plan/segment-task.ts'
+import { RepeatedQuestions } from '../../src/query/repeated-questions.ts'
 import { fileChecksum } from '../../src/util/crc32.ts'
 import { disk } from '../../src/util/disk.ts'
 import { quoteName, quoteText } from '../../src/util/sql.ts'
@@ -30,6 +33,11 @@ interface Asker {
   readonly fairKey?: string
   readonly policy?: RowPolicy | null
   readonly nowMs?: number
+  /**
+   * The question's partial groups are kept. `onKept` hears how many segments were not read, and the
+   * bytes of all that is kept.
+   */
+  readonly partials?: { onKept(segments: number, bytes: number): void }
   /** Absent: that of the store that is tested. */
   readonly engine?: SegmentEngine
 }
@@ -189,7 +197,7 @@ export class TestPool {
     schema: PoolSchema,
     query: Query,
     segments: readonly QuerySegment[],
-    { fairKey = 'APP1', policy = null, nowMs = 0, engine: asked }: Asker = {},
+    { fairKey = 'APP1', policy = null, nowMs = 0, engine: asked, partials }: Asker = {},
   ): Promise<Answer | BadQuery> {
     try {
       const engine = asked ?? (await this.engine())
@@ -206,8 +214,10 @@ export class TestPool {
         source: rowsOfPool(schema, { segments: prune(schema, planned, segments) }),
         statement,
         rowsMax: question.rowsMax,
+        ...(partials && { partials: partialsOf(schema, planned, statement, fairKey, engine) }),
       }
-      const { rows } = await engine.run(task, fairKey)
+      const { rows, segmentsKept = 0, partialsBytes = 0 } = await engine.run(task, fairKey)
+      partials?.onKept(segmentsKept, partialsBytes)
       return planned.answer(rows)
     } catch (error) {
       return badQueryOf(error)
@@ -220,6 +230,20 @@ export class TestPool {
     this.#instance?.closeSync()
     rmSync(this.root, { recursive: true, force: true })
   }
+}
+
+/** As of a question that was asked before. */
+function partialsOf(
+  { pool, version }: PoolSchema,
+  plan: QueryPlan,
+  statement: Statement,
+  fairKey: string,
+  { dialect }: SegmentEngine,
+): PartialStatements | undefined {
+  const key = JSON.stringify([fairKey, pool, version, statement])
+  const repeated = new RepeatedQuestions()
+  repeated.statementsOf(key, fairKey, Number.POSITIVE_INFINITY, plan, dialect)
+  return repeated.statementsOf(key, fairKey, Number.POSITIVE_INFINITY, plan, dialect)
 }
 
 const META = {

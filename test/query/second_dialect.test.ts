@@ -205,6 +205,7 @@ const WRITERS = [
   'clickhouse/write-statement.ts',
   'duckdb/chunk-work.ts',
   'duckdb/engine.ts',
+  'duckdb/kept-partials.ts',
   'duckdb/live-rows.ts',
   'duckdb/parquet-columns.ts',
   'duckdb/parse-sql.ts',

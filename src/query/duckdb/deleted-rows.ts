@@ -70,13 +70,16 @@ export class DeletedRowSets {
   }
 }
 
-/** Makes a table of deleted rows: `f` is the position of the file, `r` the row. */
+/**
+ * Makes a table of deleted rows, in place of an earlier one of the query: `f` is the position of
+ * the file, `r` the row.
+ */
 export async function makeDeletedTable(
   connection: DuckDBConnection,
   table: string,
   segments: readonly QuerySegment[],
 ): Promise<void> {
-  await connection.run(`CREATE TEMP TABLE ${table} (f UINTEGER, r UINTEGER)`)
+  await connection.run(`CREATE OR REPLACE TEMP TABLE ${table} (f UINTEGER, r UINTEGER)`)
   const appender = await connection.createAppender(table)
   const chunk = DuckDBDataChunk.create([UINTEGER, UINTEGER])
   try {

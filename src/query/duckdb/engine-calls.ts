@@ -24,6 +24,10 @@ export interface EngineSettings {
   readonly memoryBytes: number
   /** See DELETION_VECTORS_BYTES_MAX. */
   readonly deletionVectorBytesMax: number
+  /** Of partial groups that are kept. Absent: none are. */
+  readonly partialsBytesMax?: number | undefined
+  /** Only tests set it. See SEGMENT_ROWS_MIN (kept-partials.ts). */
+  readonly partialsRowsMin?: number | undefined
   /** A query whose task says nothing else is interrupted after this. */
   readonly queryMsMax: number
 }

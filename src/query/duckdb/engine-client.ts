@@ -379,6 +379,8 @@ function settingsOf(options: EngineOptions): EngineSettings {
     outputFolder: options.outputFolder,
     kernel: options.kernel,
     threads: options.threads,
+    partialsBytesMax: options.partialsBytesMax,
+    partialsRowsMin: options.partialsRowsMin,
     memoryBytes: options.memoryBytes ?? QUERY_MEMORY_BYTES,
     deletionVectorBytesMax: options.deletionVectorBytesMax ?? DELETION_VECTORS_BYTES_MAX,
     queryMsMax: options.queryMsMax ?? QUERY_MS_MAX,
@@ -391,6 +393,7 @@ function penaltySettingsOf(options: EngineOptions): EngineSettings {
   return {
     ...settings,
     process: 'penalty',
+    partialsBytesMax: 0,
     threads: 1,
     memoryBytes: settings.memoryBytes * PENALTY_MEMORY_SHARE,
     deletionVectorBytesMax: settings.deletionVectorBytesMax * PENALTY_MEMORY_SHARE,

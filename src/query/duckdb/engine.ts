@@ -12,6 +12,7 @@ import { dirname } from 'node:path'
 import type {
   DuckDBConnection,
   DuckDBDataChunk,
+  DuckDBInstance,
   DuckDBPreparedStatement,
   DuckDBResult,
 } from '@duckdb/node-api'
@@ -26,15 +27,25 @@ import { tryNative } from '../../util/native.ts'
 import { quoteText } from '../../util/sql.ts'
 import { rawColumn, textBytes, wholeTexts } from '../arrow/duckdb-vectors.ts'
 import { copyBatches } from '../arrow/record-batches.ts'
+import type { PartialStatements } from '../plan/partials.ts'
 import type { Statement } from '../plan/plan.ts'
 import type { QueryDone } from '../plan/query-task.ts'
-import type { CopyTarget, ParquetTarget, PoolSegments, RowRange, SegmentTask } from '../plan/segment-task.ts'
+import type {
+  CopyTarget,
+  ParquetTarget,
+  PoolSegments,
+  RowRange,
+  SegmentRows,
+  SegmentTask,
+} from '../plan/segment-task.ts'
 import { ChunkWork } from './chunk-work.ts'
 import { DeletedRowSets, makeDeletedTable, type NativeLiveRows } from './deleted-rows.ts'
 import { DuckdbInstances, spillFolderOf } from './duckdb-instances.ts'
 import { LARGEST_PROPELLER } from './duckdb-limits.ts'
 import { boundType, columnTypeOf, duckdbValue, printValue } from './duckdb-values.ts'
 import type { EngineSettings } from './engine-calls.ts'
+import { withoutModule } from './exact-sums.ts'
+import { KeptPartials, PART } from './kept-partials.ts'
 import {
   countDeletedRows,
   countLiveRows,
@@ -68,6 +79,7 @@ const STOPPED: Readonly<Record<WhyStopped, string>> = {
 
 interface Running {
   readonly id: number | undefined
+  readonly duckdb: DuckDBInstance
   readonly connection: DuckDBConnection
   /** Undefined where the instance lacks the native function; tables tell deleted rows then. */
   readonly sets: DeletedRowSets | undefined
@@ -90,6 +102,7 @@ export class Engine {
   #stopping = false
   readonly #room: RoomGuard
   readonly #chunkWork = new ChunkWork()
+  readonly #kept: KeptPartials
   /** The columns of segments, by pool and schema version. */
   readonly #columns = new Map<string, ReadonlySet<string>>()
 
@@ -100,6 +113,7 @@ export class Engine {
     this.parser = parser
     this.#settings = settings
     this.#room = new RoomGuard(settings.temporaryFolder)
+    this.#kept = new KeptPartials(settings.partialsBytesMax ?? 0, settings.partialsRowsMin)
   }
 
   /** Opens an engine. Its DuckDB instances are locked. */
@@ -131,7 +145,8 @@ export class Engine {
     const segments = pools.flatMap(pool => pool.segments)
     try {
       const answer = await this.#answer(running, task, pools)
-      return { ...answer, ...cost(segments, task.source.rowRange), durationMs: monotonicMs() - began }
+      const costs = cost(segments, task.source.rowRange)
+      return { ...answer, ...costs, durationMs: monotonicMs() - began, partialsBytes: this.#kept.bytes }
     } catch (error) {
       const own = task.statement.native && statementError(error)
       const typed = stoppedError(running) ?? own ?? (await this.#typedError(running, error, segments))
@@ -153,7 +168,7 @@ export class Engine {
       const { duckdb, hasIsLive } = await this.#instances.of(propeller)
       const connection = await duckdb.connect()
       const sets = hasIsLive ? this.#sets : undefined
-      const running: Running = { id, connection, sets, views: [], stopped: undefined }
+      const running: Running = { id, duckdb, connection, sets, views: [], stopped: undefined }
       if (id !== undefined && this.#beginning.get(id) === true) running.stopped = 'client_gone'
       if (this.#stopping) running.stopped = 'stopping'
       this.#running.add(running)
@@ -177,6 +192,7 @@ export class Engine {
   }
 
   forget(files: readonly string[]): void {
+    this.#kept.forget(files)
     this.#sets?.forget(files)
   }
 
@@ -200,7 +216,52 @@ export class Engine {
   }
 
   async #answer(running: Running, task: SegmentTask, pools: readonly PoolSegments[]) {
-    const { statement, source } = task
+    const { statement, partials } = task
+    const [pool] = pools
+    const groups = partials && pool && (await this.#keptGroups(running, task, partials, pool))
+    if (groups === undefined || partials === undefined || pool === undefined)
+      return await this.#read(running, task, statement, pools)
+    const { merged } = partials
+    const segments = groups.others
+    try {
+      const commons = `${groups.sql}, ${merged.commons}`
+      const answer = await this.#read(running, task, { ...merged, commons }, [{ ...pool, segments }])
+      return { ...answer, segmentsKept: pool.segments.length - segments.length }
+    } finally {
+      groups.end()
+    }
+  }
+
+  /** Exact sums need the native module. */
+  async #keptGroups(running: Running, task: SegmentTask, partials: PartialStatements, pool: PoolSegments) {
+    if (running.sets === undefined) return undefined
+    const { propeller = LARGEST_PROPELLER } = task
+    const { key, fairKey, columns, partial } = partials
+    const asked = { key: `${propeller} ${key}`, fairKey, columns, duckdb: running.duckdb }
+    return await this.#kept.begin(asked, pool.segments, {
+      run: sql => running.connection.run(sql),
+      add: async (segments, into, part) => {
+        const read = await this.#sourcesOfAll(running, { source: {}, statement: partial }, [
+          { ...pool, segments },
+        ])
+        return await this.#add(running, partial, read, into, part)
+      },
+    })
+  }
+
+  async #read(running: Running, task: SegmentTask, statement: Statement, pools: readonly PoolSegments[]) {
+    const read = await this.#sourcesOfAll(running, { ...task, statement }, pools)
+    const sql = withRows(read, statement)
+    const select = running.sets === undefined ? withoutModule(sql) : sql
+    return await this.#execute(running, { ...task, statement }, select, read)
+  }
+
+  /** What the statement reads as `rows`, `rows_1` and so on. */
+  async #sourcesOfAll(
+    running: Running,
+    { statement, source }: { readonly statement: Statement; readonly source: Omit<SegmentRows, 'pools'> },
+    pools: readonly PoolSegments[],
+  ): Promise<readonly PoolSources[]> {
     const { rowRange, sequenceAfter } = source
     const restrictions = [statement.restriction, ...(statement.otherRestrictions ?? [])]
     const read: PoolSources[] = []
@@ -210,7 +271,33 @@ export class Engine {
       const own = index === 0 ? { rowRange, sequenceAfter } : {}
       read.push({ ...sources, restriction: restrictions[index], ...own, hasPositions })
     }
-    return await this.#execute(running, task, withRows(read, statement), read)
+    return read
+  }
+
+  /** Adds the rows of a statement to a table. Returns their number. */
+  async #add(
+    running: Running,
+    statement: Statement,
+    read: readonly PoolSources[],
+    into: string,
+    part: number,
+  ): Promise<number> {
+    await this.#checkWork(running, statement, read)
+    const sql = `${into} SELECT ${part}::INTEGER AS ${PART}, * FROM (${withRows(read, statement)})`
+    const prepared = await running.connection.prepare(sql)
+    try {
+      bind(prepared, statement)
+      throwIfStopped(running)
+      const [[rows] = []] = await (await prepared.run()).getRows()
+      return Number(rows)
+    } finally {
+      prepared.destroySync()
+    }
+  }
+
+  async #checkWork(running: Running, { work = [] }: Statement, read: readonly PoolSources[]): Promise<void> {
+    throwIfStopped(running)
+    await this.#chunkWork.check(running.connection, work, read, () => throwIfStopped(running))
   }
 
   /** The segments of one pool. Their deleted rows are in a view or in a table from here on. */
@@ -255,9 +342,7 @@ export class Engine {
   }
 
   async #execute(running: Running, task: SegmentTask, select: string, read: readonly PoolSources[]) {
-    throwIfStopped(running)
-    const { work = [] } = task.statement
-    await this.#chunkWork.check(running.connection, work, read, () => throwIfStopped(running))
+    await this.#checkWork(running, task.statement, read)
     const { copyTo } = task
     const { temporaryFolder, outputFolder } = this.#settings
     if (copyTo !== undefined)

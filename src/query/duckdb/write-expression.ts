@@ -17,6 +17,7 @@ import { READ_PARTS } from '../expression/functions.ts'
 import type { Select } from '../expression/select.ts'
 import { type Typed, typeOfKind } from '../expression/typed.ts'
 import { Refused } from '../expression/values.ts'
+import { EXACT_AVERAGE, EXACT_SUM, quotient } from './exact-sums.ts'
 import { TextWorkCounter } from './text-work.ts'
 import { Binder, planLike } from './write-like.ts'
 import { intervalNumberSql, timeKeySql } from './write-time-key.ts'
@@ -84,6 +85,12 @@ export class DuckdbWriter {
   #write(typed: Typed): string {
     this.work.note(typed)
     if (typed.op === 'quantile') return this.#quantile(typed)
+    if (typed.op === 'average' && operand(typed).kind === 'integer' && operand(typed).bits <= 63)
+      return quotient(`SUM(${this.#one(typed)})`, `COUNT(${this.#one(typed)})`, this.#filter(typed))
+    if (typed.op === 'average_of_sums') {
+      const [sum, count] = this.#all(typed.operands)
+      return quotient(`SUM(${sum})`, `SUM(${count})`, '')
+    }
     if (typed.op === 'arg_max' || typed.op === 'arg_min') return this.#valueOfExtreme(typed)
     return DEVIATIONS.includes(typed.op)
       ? this.#deviation(typed)
@@ -337,16 +344,19 @@ export class DuckdbWriter {
     const { op, kind } = typed
     if (op === 'count_rows') return 'COUNT(*)'
     const sql = this.#one(typed)
-    const isReal = operand(typed).kind !== 'integer'
     switch (op) {
       case 'count_distinct':
         return `COUNT(DISTINCT ${sql})`
       case 'sum':
-        // FSUM and FAVG compensate, so that the order of rows hardly matters.
-        return kind === 'integer' ? `SUM(${sql})` : `FSUM(${sql})`
+        return kind === 'integer' ? `SUM(${sql})` : `${EXACT_SUM}((${sql})::DOUBLE)`
       case 'average':
-        if (operand(typed).bits <= 63 && !isReal) return `AVG(${sql})`
-        return isReal ? `FAVG(${sql})` : `FAVG((${sql})::DOUBLE)`
+        return `${EXACT_AVERAGE}((${sql})::DOUBLE)`
+      case 'sum_state':
+        return `${EXACT_SUM}_state((${sql})::DOUBLE)`
+      case 'sum_of_states':
+        return `${EXACT_SUM}_of_states(${sql})`
+      case 'average_of_states':
+        return `${EXACT_AVERAGE}_of_states(${sql})`
       default:
         throw new AssertionFailed(`the dialect has no operation ${op}`)
     }

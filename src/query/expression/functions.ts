@@ -255,9 +255,13 @@ const AGGREGATE_OPS: ReadonlySet<string> = new Set(
   FUNCTIONS.filter(spec => spec.isAggregate).map(({ op }) => op),
 )
 
+export function isAggregate(op: string): boolean {
+  return AGGREGATE_OPS.has(op)
+}
+
 /** The expression with every aggregate over only those rows for which the condition is true. */
 export function withFilter(typed: Typed, condition: Typed): Typed {
-  if (!AGGREGATE_OPS.has(typed.op))
+  if (!isAggregate(typed.op))
     return { ...typed, operands: typed.operands.map(operand => withFilter(operand, condition)) }
   const { filter } = typed
   if (filter === undefined) return { ...typed, filter: condition }

@@ -15,8 +15,6 @@
 // weir_init_c_api. The system's loader gives it the same library, so both sides share the sets.
 // The functions that are called are those of duckdb.h, section "C API" of DuckDB's documentation,
 // stable since 1.2. The package ships no header, so they are declared here and looked up by name.
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -28,6 +26,7 @@
 
 #include "../../util/native/addon.h"
 #include "../../util/native/typed_array.h"
+#include "duckdb_c_api.h"
 
 namespace query {
 
@@ -111,63 +110,6 @@ void mark_others(const std::vector<uint32_t>& deleted, const uint64_t* rows, siz
   }
 }
 
-// As in duckdb.h, where each kind of handle has a type of its own.
-using Handle = void*;
-using Index = uint64_t;
-constexpr int DUCKDB_BOOLEAN = 1, DUCKDB_BIGINT = 5, DUCKDB_UBIGINT = 9;
-constexpr int DUCKDB_SUCCESS = 0;
-using ScalarFunction = void (*)(Handle info, Handle input, Handle output);
-
-// As in duckdb_extension.h.
-struct ExtensionAccess {
-  void (*set_error)(Handle info, const char* error);
-  Handle* (*get_database)(Handle info);
-  const void* (*get_api)(Handle info, const char* version);
-};
-
-struct DuckDb {
-  int (*connect)(Handle, Handle*);
-  void (*disconnect)(Handle*);
-  Handle (*create_scalar_function)();
-  void (*destroy_scalar_function)(Handle*);
-  void (*scalar_function_set_name)(Handle, const char*);
-  void (*scalar_function_set_special_handling)(Handle);
-  void (*scalar_function_add_parameter)(Handle, Handle);
-  void (*scalar_function_set_return_type)(Handle, Handle);
-  void (*scalar_function_set_function)(Handle, ScalarFunction);
-  void (*scalar_function_set_error)(Handle, const char*);
-  int (*register_scalar_function)(Handle, Handle);
-  Handle (*create_logical_type)(int);
-  void (*destroy_logical_type)(Handle*);
-  Index (*data_chunk_get_size)(Handle);
-  Handle (*data_chunk_get_vector)(Handle, Index);
-  void* (*vector_get_data)(Handle);
-  uint64_t* (*vector_get_validity)(Handle);
-} duckdb;
-
-template <class Function>
-bool look_up(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  return function != nullptr;
-}
-
-// `known`: an address in DuckDB's library, which the package has loaded. It is not closed again.
-bool look_up_all(const void* known) {
-  Dl_info found;
-  if (dladdr(known, &found) == 0) return false;
-  void* library = dlopen(found.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  if (library == nullptr) return false;
-#define LOOK_UP(name) look_up(library, "duckdb_" #name, duckdb.name)
-  return LOOK_UP(connect) && LOOK_UP(disconnect) && LOOK_UP(create_scalar_function) &&
-         LOOK_UP(destroy_scalar_function) && LOOK_UP(scalar_function_set_name) &&
-         LOOK_UP(scalar_function_set_special_handling) && LOOK_UP(scalar_function_add_parameter) &&
-         LOOK_UP(scalar_function_set_return_type) && LOOK_UP(scalar_function_set_function) &&
-         LOOK_UP(scalar_function_set_error) && LOOK_UP(register_scalar_function) && LOOK_UP(create_logical_type) &&
-         LOOK_UP(destroy_logical_type) && LOOK_UP(data_chunk_get_size) && LOOK_UP(data_chunk_get_vector) &&
-         LOOK_UP(vector_get_data) && LOOK_UP(vector_get_validity);
-#undef LOOK_UP
-}
-
 // True if one of the first `count` values is null. Without any null there may be no bits.
 bool has_null(Handle vector, Index count) {
   const uint64_t* valid = duckdb.vector_get_validity(vector);
@@ -210,6 +152,8 @@ void is_live(Handle info, Handle input, Handle output) {
   }
 }
 
+}  // namespace
+
 bool register_is_live(Handle connection) {
   Handle function = duckdb.create_scalar_function();
   Handle boolean = duckdb.create_logical_type(DUCKDB_BOOLEAN);
@@ -227,13 +171,7 @@ bool register_is_live(Handle connection) {
   return is_good;
 }
 
-bool register_in(Handle database) {
-  Handle connection = nullptr;
-  if (duckdb.connect(database, &connection) != DUCKDB_SUCCESS) return false;
-  const bool is_good = register_is_live(connection);
-  duckdb.disconnect(&connection);
-  return is_good;
-}
+namespace {
 
 napi_value number_of(napi_env env, double value) {
   napi_value number;
@@ -320,14 +258,6 @@ napi_value live_rows_held(napi_env env, napi_callback_info info) {
 }  // namespace
 
 }  // namespace query
-
-// DuckDB calls it for each instance that loads the extension, also from several threads at once.
-extern "C" __attribute__((visibility("default"))) bool weir_init_c_api(void* info, query::ExtensionAccess* access) {
-  static const bool is_found = query::look_up_all(reinterpret_cast<const void*>(access->get_database));
-  if (is_found && query::register_in(*access->get_database(info))) return true;
-  access->set_error(info, "DuckDB's C API does not offer what Weir needs of it");
-  return false;
-}
 
 void init_live_rows(napi_env env, napi_value exports) {
   add_function(env, exports, "keepDeletedRows", query::keep_deleted_rows);

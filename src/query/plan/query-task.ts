@@ -3,6 +3,7 @@ import type { ColumnType } from '../../format/schema.ts'
 import type { Expression, SqlStatement } from '../expression/ast.ts'
 import type { BadQuery } from '../expression/values.ts'
 import type { NativeStatement, SqlDialect } from '../statement/guard-statement.ts'
+import type { PartialStatements } from './partials.ts'
 import type { Dialect, Statement } from './plan.ts'
 
 /** Rows as the API prints them: strings or null. */
@@ -17,6 +18,8 @@ export interface QueryTask<Source = unknown> {
   readonly source: Source
   readonly statement: Statement
   readonly rowsMax: number
+  /** For a question that is asked again, whose partial groups may be kept. */
+  readonly partials?: PartialStatements | undefined
   /** It is work of a job: it brings no penalty, and gets none. */
   readonly isOfJob?: true
 }
@@ -29,6 +32,10 @@ export interface QueryDone {
   readonly recordsProcessed: number
   readonly bytesProcessed: number
   readonly durationMs: number
+  /** Segments whose rows were not read, because their partial groups are kept. */
+  readonly segmentsKept?: number
+  /** Memory of all partial groups that are kept. */
+  readonly partialsBytes?: number
 }
 
 /** Who asks, as `run` takes it. */
