@@ -1,6 +1,7 @@
 /** `weir`: reads the command line, runs one command, exits with its code. */
 
 import { CLEAN, checkStore, exitCodeOf, readCommandLine, readLogSettings } from '../database/command.ts'
+import { setProduction } from '../database/config.ts'
 import { isInterrupted } from '../tools/interrupts.ts'
 import { dieOf } from '../util/end-process.ts'
 import { CannotRun, must } from '../util/errors.ts'
@@ -36,6 +37,7 @@ async function main(): Promise<number> {
     return CLEAN
   }
   checkStore(command, input)
+  setProduction()
   setFaults(input.config.faultAt)
   armCrash(input.config.crashAt)
   return await command.run(input)
