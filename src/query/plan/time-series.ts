@@ -191,6 +191,26 @@ function isoOf(ms: number): string {
   return new Date(ms).toISOString()
 }
 
+/** As isoOf() does, where most are whole minutes: a Date for each takes 0.8 µs. */
+function isosOf(intervals: readonly Interval[]): readonly string[] {
+  let dayMs = Number.NaN
+  let date = ''
+  return intervals.map(({ fromMs }) => {
+    if (fromMs % MINUTE_MS !== 0) return isoOf(fromMs)
+    const minutes = (((fromMs % DAY_MS) + DAY_MS) % DAY_MS) / MINUTE_MS
+    if (fromMs - minutes * MINUTE_MS !== dayMs) {
+      dayMs = fromMs - minutes * MINUTE_MS
+      date = isoOf(dayMs).slice(0, -MIDNIGHT.length)
+    }
+    return `${date}${TWO_DIGITS[Math.floor(minutes / 60)]}:${TWO_DIGITS[minutes % 60]}:00.000Z`
+  })
+}
+
+const MINUTE_MS = 60_000
+const DAY_MS = 86_400_000
+const MIDNIGHT = '00:00:00.000Z'
+const TWO_DIGITS = Array.from({ length: 60 }, (_, number) => String(number).padStart(2, '0'))
+
 /** @param empty the value of an interval without rows */
 function answerOf(
   intervals: readonly Interval[],
@@ -199,7 +219,7 @@ function answerOf(
   empty: string | null,
 ): TimeSeriesAnswer {
   const dimensions = groupBy.length
-  const labels = intervals.map(({ fromMs }) => isoOf(fromMs))
+  const labels = isosOf(intervals)
   const places = new Map(intervals.map(({ key }, index) => [key, index]))
   const blank = (): (string | null)[] => Array.from({ length: labels.length }, () => empty)
   const values = blank()

@@ -3,7 +3,9 @@
  * applications.
  */
 
+import type { GraphQLResolveInfo } from 'graphql'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Budget } from '../../../src/api/graphql/context.ts'
 import {
   GRAPHQL_BURST_MS,
   GRAPHQL_SHARE,
@@ -15,7 +17,8 @@ import {
 import { locationsOf, takePositions } from '../../../src/api/graphql/graphql-errors.ts'
 import { graphql } from '../../../src/api/graphql/library.ts'
 import { createWebhookSource } from '../../../src/catalog/change/change-source.ts'
-import { GRAPHQL_BODY_BYTES_MAX } from '../../../src/util/limits.ts'
+import { must } from '../../../src/util/errors.ts'
+import { GRAPHQL_BODY_BYTES_MAX, GRAPHQL_VALUES_MAX } from '../../../src/util/limits.ts'
 import { BASIC, makeServer, type TestServer } from './server.ts'
 
 const many = (count: number, one: (index: number) => string): string =>
@@ -193,6 +196,30 @@ describe('an answer', () => {
     expect(errors).toBeUndefined()
     // Before, the whole answer was made in one of them.
     expect(turns).toBeGreaterThan(10)
+  })
+
+  test('of many texts has its turns later, and its limit as early', () => {
+    const schema = graphql.buildSchema('type Query { t: [String!]! l: [[String!]!]! i: [ID!] e: [String] }')
+    const infoOf = (field: string) => {
+      const parentType = must(schema.getQueryType(), 'the type of queries')
+      const { type: returnType } = must(parentType.getFields()[field], 'a field')
+      return { fieldNodes: [{}], parentType, returnType } as unknown as GraphQLResolveInfo
+    }
+    const due = (field: string, counts: readonly number[]) => {
+      const budget = new Budget(() => 1)
+      return counts.map(count => {
+        budget.objects(count, infoOf(field))
+        return budget.isTurnDue()
+      })
+    }
+    for (const texts of ['t', 'e'])
+      expect(due(texts, [2_000, 2_000, 2_000, 2_000])).toEqual([false, true, false, true])
+    // Lists of lists, and what is more than a text, count whole.
+    for (const others of ['l', 'i'])
+      expect(due(others, [200, 200, 200, 200])).toEqual([false, true, false, true])
+    const budget = new Budget(() => 1)
+    expect(budget.objects(GRAPHQL_VALUES_MAX, infoOf('t'))).toBe(GRAPHQL_VALUES_MAX / 8)
+    expect(() => budget.objects(1, infoOf('t'))).toThrow(/more than 100000 values/)
   })
 })
 
