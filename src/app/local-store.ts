@@ -173,7 +173,7 @@ function makeEngine(
     segmentFolder: paths.segment,
     temporaryFolder: paths.temporary,
     kernel,
-    threads: availableParallelism(),
+    threads: config.queryThreads || availableParallelism(),
     partialsBytesMax: config.answerCacheMib * MiB,
     crashAt: config.crashAt,
     ensureWhole: pools.checks.ensureWhole,

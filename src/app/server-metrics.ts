@@ -11,7 +11,6 @@ import {
   JOBS_UNFINISHED_MAX,
   METRIC_APPLICATIONS_MAX,
   PENALTY_RUNNING_MAX,
-  QUERIES_RUNNING_MAX,
   QUERIES_WAITING_BYTES_MAX,
   QUERY_WAITING_BYTES_MIN,
   SLABS_MAX,
@@ -51,7 +50,8 @@ export function createMeter(metrics: Metrics, activity: Activity, catalog: Catal
 function queuesOf({ store, jobs }: Server, api: Api): Queue[] {
   const requests = api.stats()
   const tasks = store.parse.stats()
-  const queries = store.reading.engine.stats()
+  const { engine } = store.reading
+  const queries = engine.stats()
   const { running, waiting } = jobs.stats()
   return [
     ['connections', requests.connections, requests.connectionsMax],
@@ -61,7 +61,7 @@ function queuesOf({ store, jobs }: Server, api: Api): Queue[] {
     ['waiting_requests', requests.waitingRequests, WAITING_REQUESTS_MAX],
     ['waiting_bytes', requests.bufferedBytes, WAITING_BYTES_MAX],
     ...store.queues(),
-    ['queries_running', queries.running, QUERIES_RUNNING_MAX + 1 + PENALTY_RUNNING_MAX],
+    ['queries_running', queries.running, engine.runningMax + 1 + PENALTY_RUNNING_MAX],
     // Of two lanes. Those that take more memory are fewer.
     ['queries_waiting', queries.waiting, (2 * QUERIES_WAITING_BYTES_MAX) / QUERY_WAITING_BYTES_MIN],
     ['jobs_running', running, JOBS_RUNNING_MAX],

@@ -30,6 +30,9 @@ const COMPACT_TICK_MS = 1_000
 const BACKUP_BYTES_PER_SECOND = 64 * MiB
 const ANSWER_CACHE =
   'memory of answers that are given again while nothing of their data pools changed; 0: none'
+const QUERY_THREADS = 'threads of queries, of which half as many run at once: 2 to 8; 0: one for each core'
+/** DuckDB takes more, and queries of no machine need them. */
+const QUERY_THREADS_MAX = 256
 const STALENESS = 'a query may miss what was acknowledged in the last so many ms; 0: it misses nothing'
 const STOP_DELAY = 'after SIGTERM all is answered for so long, while /readyz is 503: for balancers'
 
@@ -290,6 +293,7 @@ const OPTIONS = {
     ...option('staleness MS', '0', STALENESS, integer(0, STALENESS_MS_MAX)),
     env: 'WEIR_STALENESS_MS',
   },
+  queryThreads: option('query-threads N', '0', QUERY_THREADS, integer(0, QUERY_THREADS_MAX)),
   answerCacheMib: {
     ...option('answer-cache MIB', '64', ANSWER_CACHE, integer(0, ANSWER_CACHE_MIB_MAX)),
     env: 'WEIR_ANSWER_CACHE_MIB',

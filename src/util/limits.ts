@@ -381,8 +381,11 @@ export const INDEX_SLICE_ENTRIES = 10_000
 
 // ── the query process ───────────────────────────────────────────────────────────────────────────
 
-/** Queries that run at once; the others wait, in turn by application. */
-export const QUERIES_RUNNING_MAX = 2
+/**
+ * Queries that run at once at least; the others wait, in turn by application. On more than five
+ * cores more do (query/duckdb/duckdb-limits.ts).
+ */
+export const QUERIES_RUNNING_MIN = 2
 /**
  * Bytes of a waiting query besides its texts and segments: its plan, and its part of a document and
  * of the answer. 600 counters took 28.9 kB each, 1,816 time series 30.3.

@@ -6,10 +6,16 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { PROPELLERS, type Propeller } from '../../src/catalog/documents/model.ts'
-import { dataBytesOf, memoryBytesOf, RESOURCES, threadsOf } from '../../src/query/duckdb/duckdb-limits.ts'
+import {
+  dataBytesOf,
+  memoryBytesOf,
+  placesOf,
+  RESOURCES,
+  threadsOf,
+} from '../../src/query/duckdb/duckdb-limits.ts'
 import { rowsOfPool, type SegmentTask } from '../../src/query/plan/segment-task.ts'
 import { FairQueue } from '../../src/util/fair-queue.ts'
-import { CHUNK_TEXT_BYTES_MAX, QUERIES_RUNNING_MAX, QUERY_MEMORY_BYTES } from '../../src/util/limits.ts'
+import { CHUNK_TEXT_BYTES_MAX, QUERIES_RUNNING_MIN, QUERY_MEMORY_BYTES } from '../../src/util/limits.ts'
 import { schemaOf, TestPool } from './pool.ts'
 
 const schema = schemaOf([['n', 'INT64']])
@@ -61,7 +67,7 @@ test('the table in docs/operating.md is what the engine does', () => {
   expect(rows).toEqual(
     PROPELLERS.map(name => [
       name,
-      String(RESOURCES[name].queriesMax),
+      Number.isFinite(RESOURCES[name].queriesMax) ? String(RESOURCES[name].queriesMax) : 'all places',
       `${RESOURCES[name].queryMsMax / 1000} s`,
       share(RESOURCES[name].threadShare),
       `${memoryBytesOf(name) / MiB} MiB`,
@@ -73,8 +79,14 @@ test('a larger propeller has no less of anything, and the largest has all', () =
   const of = PROPELLERS.map(name => RESOURCES[name])
   for (const field of ['queriesMax', 'queryMsMax', 'threadShare', 'memoryShare'] as const)
     expect(of.map(one => one[field])).toEqual(of.map(one => one[field]).sort((a, b) => a - b))
-  expect(of.at(-1)).toMatchObject({ queriesMax: QUERIES_RUNNING_MAX, threadShare: 1, memoryShare: 1 })
+  expect(of.at(-1)).toMatchObject({ queriesMax: Number.POSITIVE_INFINITY, threadShare: 1, memoryShare: 1 })
   expect(PROPELLERS.map(name => threadsOf(name, 1))).toEqual([1, 1, 1, 1, 1])
+})
+
+test('places grow with threads, and the memory of the process with places', () => {
+  expect([1, 2, 4, 5, 6, 16, 64].map(placesOf)).toEqual([2, 2, 2, 2, 3, 8, 8])
+  const bytes = [2, 16, 64].map(threads => dataBytesOf({ threads, memoryBytes: QUERY_MEMORY_BYTES }))
+  expect(bytes).toEqual([...bytes].sort((a, b) => a - b))
 })
 
 test('DuckDB has the threads and the memory of the propeller', async () => {
@@ -126,9 +138,9 @@ test('a waiting query runs when its application has a place again', async () => 
 
 test('one application of a large propeller fills the engine, and no more than that', async () => {
   const engine = await pool.open({ propellerOf })
-  const heavy = Array.from({ length: QUERIES_RUNNING_MAX + 1 }, () => engine.run(task(HEAVY), 'P1_X_LARGE 1'))
+  const heavy = Array.from({ length: QUERIES_RUNNING_MIN + 1 }, () => engine.run(task(HEAVY), 'P1_X_LARGE 1'))
   const settled = Promise.allSettled(heavy)
-  expect(engine.stats()).toEqual({ running: QUERIES_RUNNING_MAX, waiting: 1 })
+  expect(engine.stats()).toEqual({ running: QUERIES_RUNNING_MIN, waiting: 1 })
   await engine.stop()
   await settled
 })

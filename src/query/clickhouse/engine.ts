@@ -16,7 +16,7 @@ import { CLIENT_GONE, must, Unavailable } from '../../util/errors.ts'
 import {
   ANSWER_CHARACTERS_MAX,
   MiB,
-  QUERIES_RUNNING_MAX,
+  QUERIES_RUNNING_MIN,
   QUERIES_WAITING_BYTES_MAX,
   QUERY_MS_MAX,
 } from '../../util/limits.ts'
@@ -69,6 +69,7 @@ interface Turn extends TurnTaker {
 
 export class ClickHouseEngine implements QueryEngine<TableTask> {
   readonly dialect = clickhouse
+  readonly runningMax: number
   readonly parse: QueryEngine['parse']
   readonly parseStatement: QueryEngine['parseStatement']
   readonly #options: ClickHouseEngineOptions
@@ -79,7 +80,8 @@ export class ClickHouseEngine implements QueryEngine<TableTask> {
 
   constructor(options: ClickHouseEngineOptions) {
     this.#options = options
-    const { runningMax = QUERIES_RUNNING_MAX, queryMsMax = QUERY_MS_MAX } = options
+    const { runningMax = QUERIES_RUNNING_MIN, queryMsMax = QUERY_MS_MAX } = options
+    this.runningMax = runningMax
     this.#turns = new QueryTurns({
       runningMax,
       hasShortSlot: true,

@@ -19,7 +19,6 @@ import {
   MiB,
   PENALTY_MS,
   PENALTY_RUNNING_MAX,
-  QUERIES_RUNNING_MAX,
   QUERIES_WAITING_BYTES_MAX,
   QUERY_END_MS_MAX,
   QUERY_MEMORY_BYTES,
@@ -35,7 +34,7 @@ import type { QueryDone } from '../plan/query-task.ts'
 import { isLongCopy, QUEUE_FULL, waitingBytes } from '../plan/query-turns.ts'
 import type { SegmentEngine, SegmentTask } from '../plan/segment-task.ts'
 import type { NativeStatement, SqlDialect } from '../statement/guard-statement.ts'
-import { RESOURCES } from './duckdb-limits.ts'
+import { placesOf, RESOURCES } from './duckdb-limits.ts'
 import type { EngineSettings } from './engine-calls.ts'
 import { codeOf, EngineLane, type EngineQuery, type RunEnd, throwIfGone } from './engine-lane.ts'
 import { type EngineCallee, LOST } from './engine-process.ts'
@@ -88,6 +87,7 @@ export async function openQueryEngine(options: EngineOptions): Promise<SegmentEn
 /** An engine whose process is started by the first query, or by `warm`. */
 export class EngineClient implements SegmentEngine {
   readonly dialect = duckdb
+  readonly runningMax: number
   readonly #options: EngineOptions
   readonly #queryMsMax: number
   readonly #main: EngineLane
@@ -115,6 +115,7 @@ export class EngineClient implements SegmentEngine {
     checkDuckDb()
     this.#options = options
     this.#queryMsMax = options.queryMsMax ?? QUERY_MS_MAX
+    this.runningMax = options.runningMax ?? placesOf(options.threads)
     this.#shares = new Shares(options.waitingBytesMax ?? QUERIES_WAITING_BYTES_MAX)
     this.#penalties = new Penalties(options.penaltyMs ?? PENALTY_MS)
     this.#suspects = new Penalties(options.penaltyMs ?? PENALTY_MS)
@@ -133,7 +134,7 @@ export class EngineClient implements SegmentEngine {
       ...common,
       name: 'query',
       settings: settingsOf(options),
-      runningMax: options.runningMax ?? QUERIES_RUNNING_MAX,
+      runningMax: this.runningMax,
       hasShortSlot: true,
       shortMs: options.shortMs,
       limited: query => this.#limited(query),

@@ -17,7 +17,7 @@ import { QUERY_NICE } from '../../util/limits.ts'
 import type { QueryProcessName } from '../../util/paths.ts'
 import { startProcess } from '../../util/process-kit.ts'
 import { warn } from '../../util/say.ts'
-import { dataBytesOf } from './duckdb-limits.ts'
+import { dataBytesOf, placesOf } from './duckdb-limits.ts'
 import type { EngineCalls, EngineSettings } from './engine-calls.ts'
 
 /**
@@ -30,10 +30,10 @@ const ENGINE_RESTART_MS_MAX = 10_000
 /** A process that ran this long without a query failed for a new reason: its restart is at once. */
 const ENGINE_STEADY_MS = 60_000
 /**
- * Megabytes of JavaScript values in the query process: the rows of two answers, of 2M values each,
- * take 250. A process that needs more aborts, and another one starts.
+ * Megabytes of JavaScript values in the query process for each place: the rows of two answers, of
+ * 2M values each, take 250. A process that needs more aborts, and another one starts.
  */
-const QUERY_HEAP_MIB = 512
+const PLACE_HEAP_MIB = 256
 
 export type EngineCallee = Callee<EngineCalls>
 
@@ -167,7 +167,7 @@ export class EngineProcess {
       file: workerFile('query'),
       data: settings,
       nice: QUERY_NICE,
-      heapMiB: QUERY_HEAP_MIB,
+      heapMiB: placesOf(settings.threads) * PLACE_HEAP_MIB,
       dataBytesMax: dataBytesOf(settings),
       crashAt,
       lost: () => this.#why ?? LOST(),

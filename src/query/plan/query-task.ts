@@ -65,6 +65,8 @@ export interface QueryEngine<Task = QueryTask> {
    * engine: statements are typed there.
    */
   guard?(text: string, dialect: SqlDialect, fairKey: string): Promise<NativeStatement | BadQuery>
+  /** Queries that run at once, besides a short one and one of the penalty process. */
+  readonly runningMax: number
   stats(): { readonly running: number; readonly waiting: number }
   /** The number of waiting queries of each application that has one. */
   waiting(): readonly (readonly [fairKey: string, queries: number])[]
