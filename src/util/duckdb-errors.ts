@@ -18,7 +18,7 @@ export function firstLine(error: unknown): string {
 
 /** True if DuckDB or the system had no memory. An appender words this differently. */
 export function isOutOfMemory(error: unknown): boolean {
-  return /^Out of Memory Error|^Failed to append: (failed to|could not) allocate |std::bad_alloc|^Failed to allocate /.test(
+  return /^Out of Memory Error|^Failed to append: (failed to|could not) allocate |std::bad_alloc|^(?:Invalid Input Error: )?Failed to allocate /.test(
     firstLine(error),
   )
 }

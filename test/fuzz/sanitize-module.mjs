@@ -36,6 +36,7 @@ const TESTS = [
   'index/versions_in_commits',
   'path/records_model',
   'query/engine_reads_segments',
+  'query/exact_sums',
   'query/live_rows_two_ways',
   'query/live_rows_native',
   'query/record_batches',

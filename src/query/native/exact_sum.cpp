@@ -18,6 +18,7 @@ static void add_at(unsigned place, __int128 value, uint64_t* words, unsigned siz
                               shift == 0 ? sign : sign << shift | high >> (64 - shift)};
   unsigned __int128 carried = 0;
   for (unsigned i = place / 64, word = 0; i < size; i++, word++) {
+    if (word >= 3 && carried == (sign & 1)) return;  // nothing changes above
     carried += static_cast<unsigned __int128>(words[i]) + (word < 3 ? shifted[word] : sign);
     words[i] = static_cast<uint64_t>(carried);
     carried >>= 64;
@@ -69,17 +70,17 @@ double rounded(uint64_t* words, int size, int lowest) {
   int top = size - 1;
   while (top >= 0 && words[top] == 0) top--;
   if (top < 0) return 0;
-  // The place of the result's lowest bit. No double has one below 2^-1074.
+  // The place of the result's lowest bit. The sum has none that is too low for a double.
   const int highest = 64 * top + 63 - __builtin_clzll(words[top]);
-  const int last = std::max({highest - 52, -1074 - lowest, 0});
+  const int last = std::max(highest - 52, 0);
   const int word = last / 64, shift = last % 64;
   uint64_t mantissa = words[word] >> shift;
   if (shift != 0 && word + 1 < size) mantissa |= words[word + 1] << (64 - shift);
-  const auto has_bit = [&](int place) { return (words[place / 64] >> place % 64 & 1) != 0; };
-  if (last > 0 && has_bit(last - 1)) {
-    bool is_up = (mantissa & 1) != 0;
-    for (int place = last - 2; !is_up && place >= 0; place--) is_up = has_bit(place);
-    mantissa += is_up;
+  const int half = last - 1;
+  if (half >= 0 && (words[half / 64] >> half % 64 & 1) != 0) {
+    const uint64_t below = words[half / 64] & ((uint64_t{1} << half % 64) - 1);
+    const auto is_set = [](uint64_t each) { return each != 0; };
+    mantissa += (mantissa & 1) != 0 || below != 0 || std::any_of(words, words + half / 64, is_set);
   }
   const double value = std::ldexp(static_cast<double>(mantissa), last + lowest);
   return is_negative ? -value : value;

@@ -198,6 +198,7 @@ const FUNCTIONS = [
   "glob('/*') IS NULL",
   "getenv('PATH') = 'x'",
   '_service_is_live(1, 0, 0)',
+  '_service_average(1.5) > 0',
   'NOT "_service_is_live"(1, 0, 0)',
   "current_setting('memory_limit') = 'x'",
   "set_config('a', 'b', false) = 'x'",

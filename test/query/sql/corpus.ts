@@ -294,6 +294,7 @@ const SELECTS = [
   "id FROM orders WHERE plan = (x'41')",
   "getenv('HOME') FROM orders",
   '_service_is_live(1, 0, 0) FROM orders',
+  '_service_sum(1.5) FROM orders',
   'id FROM orders WHERE _service_is_live(1, 0::UBIGINT, 0)',
   'main._service_is_live(1, 0, 0) FROM orders',
   "current_setting('threads') FROM orders",

@@ -305,6 +305,8 @@ export const REFUSED: Readonly<Record<string, readonly string[]>> = {
     'SELECT all_rows.tenant FROM orders',
     'SELECT s.tenant FROM orders',
     'SELECT _service_is_live(0, 0, 0) FROM orders',
+    'SELECT _service_sum(1.5) FROM orders',
+    "SELECT list_aggregate([1.5], '_service_average') FROM orders",
     'SELECT count(*) FILTER (_service_is_live(0::UINTEGER, 0, 0)) FROM orders',
     'SELECT * FROM _service_is_live(0, 0, 0)',
   ],
