@@ -252,7 +252,8 @@ export class Engine {
   async #read(running: Running, task: SegmentTask, statement: Statement, pools: readonly PoolSegments[]) {
     const read = await this.#sourcesOfAll(running, { ...task, statement }, pools)
     const sql = withRows(read, statement)
-    const select = running.sets === undefined ? withoutModule(sql) : sql
+    const isOwn = statement.native === undefined
+    const select = running.sets === undefined && isOwn ? withoutModule(sql) : sql
     return await this.#execute(running, { ...task, statement }, select, read)
   }
 

@@ -11,7 +11,7 @@
  */
 import { isAggregate } from '../expression/functions.ts'
 import { internal, type Output, outputOf, type Select } from '../expression/select.ts'
-import { boundValue, castTo, operation, type Typed } from '../expression/typed.ts'
+import { castTo, operation, type Typed } from '../expression/typed.ts'
 import type { QueryPlan, Statement } from './plan.ts'
 
 /** The table of partial groups that a merged plan reads. */
@@ -166,10 +166,7 @@ class Split {
   }
 }
 
-const ZERO = boundValue({ type: 'INT8', value: '0' })
-
-/** The sum of counts, which is 0 of none. */
+/** The sum of counts. Without groups there is one, which may be 0. */
 function total(counts: Typed): Typed {
-  const sum = operation('sum', 'integer', [counts])
-  return castTo('INT64', operation('coalesce', 'integer', [sum, ZERO]))
+  return castTo('INT64', operation('sum', 'integer', [counts]))
 }
