@@ -27,7 +27,7 @@ const TO_US = FROM_US + 3n * model.DAY_US
 const SCHEMAS = [model.SCHEMA, { ...model.SCHEMA, version: 2 }, { ...model.SCHEMA, pool: schemaOf([]).pool }]
 
 const pool = new TestPool()
-beforeAll(() => pool.open({ partialsBytesMax: 4 * MiB, partialsRowsMin: 5, queryMsMax: 60_000 }))
+beforeAll(() => pool.open({ partialsBytesMax: 8 * MiB, partialsRowsMin: 5, queryMsMax: 60_000 }))
 afterAll(() => pool.close())
 
 interface Asked {

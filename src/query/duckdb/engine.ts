@@ -45,7 +45,7 @@ import { LARGEST_PROPELLER } from './duckdb-limits.ts'
 import { boundType, columnTypeOf, duckdbValue, printValue } from './duckdb-values.ts'
 import type { EngineSettings } from './engine-calls.ts'
 import { withoutModule } from './exact-sums.ts'
-import { KeptPartials, PART } from './kept-partials.ts'
+import { addGroups, KeptPartials } from './kept-partials.ts'
 import {
   countDeletedRows,
   countLiveRows,
@@ -238,14 +238,29 @@ export class Engine {
     const { propeller = LARGEST_PROPELLER } = task
     const { key, fairKey, columns, partial } = partials
     const asked = { key: `${propeller} ${key}`, fairKey, columns, duckdb: running.duckdb }
+    // Such as too little memory for the groups beside the table. If the question itself cannot be
+    // answered, the run that reads all rows says why.
+    const unlessFailed = async <T>(work: () => Promise<T>): Promise<T | undefined> => {
+      try {
+        return await work()
+      } catch {
+        throwIfStopped(running)
+        return undefined
+      }
+    }
+    const { connection } = running
     return await this.#kept.begin(asked, pool.segments, {
-      run: sql => running.connection.run(sql),
-      add: async (segments, into, part) => {
-        const read = await this.#sourcesOfAll(running, { source: {}, statement: partial }, [
-          { ...pool, segments },
-        ])
-        return await this.#add(running, partial, read, into, part)
-      },
+      run: async sql => (await unlessFailed(() => connection.run(sql))) !== undefined,
+      add: async (segments, to) =>
+        await unlessFailed(async () => {
+          const own = { source: {}, statement: partial }
+          const read = await this.#sourcesOfAll(running, own, [{ ...pool, segments }])
+          await this.#checkWork(running, partial, read)
+          return await addGroups(connection, withRows(read, partial), to, prepared => {
+            bind(prepared, partial)
+            throwIfStopped(running)
+          })
+        }),
     })
   }
 
@@ -273,27 +288,6 @@ export class Engine {
       read.push({ ...sources, restriction: restrictions[index], ...own, hasPositions })
     }
     return read
-  }
-
-  /** Adds the rows of a statement to a table. Returns their number. */
-  async #add(
-    running: Running,
-    statement: Statement,
-    read: readonly PoolSources[],
-    into: string,
-    part: number,
-  ): Promise<number> {
-    await this.#checkWork(running, statement, read)
-    const sql = `${into} SELECT ${part}::INTEGER AS ${PART}, * FROM (${withRows(read, statement)})`
-    const prepared = await running.connection.prepare(sql)
-    try {
-      bind(prepared, statement)
-      throwIfStopped(running)
-      const [[rows] = []] = await (await prepared.run()).getRows()
-      return Number(rows)
-    } finally {
-      prepared.destroySync()
-    }
   }
 
   async #checkWork(running: Running, { work = [] }: Statement, read: readonly PoolSources[]): Promise<void> {

@@ -12,14 +12,15 @@
  *
  *   W-8  A deleted row counts in no kept part: a segment's deleted rows only grow, so their number
  *        names one state, and a segment with another number is read.
- *   W-9  All tables have a limit of bytes. Beyond it the application with the most bytes loses the
- *        table that was not used for longest.
+ *   W-9  All tables have a limit of bytes, as DuckDB takes them. Beyond it the application with the
+ *        most bytes loses the table that was not used for longest. Runs that read it go on.
  *
  * A run of readers below a policy uses parts of their own view alone. What they can learn by its
  * time stands in docs/decisions/0114.
  */
-import type { DuckDBInstance } from '@duckdb/node-api'
+import type { DuckDBConnection, DuckDBInstance, DuckDBPreparedStatement } from '@duckdb/node-api'
 import type { QuerySegment } from '../../index/index-types.ts'
+import { DuckDBTypeId } from '../../util/duckdb.ts'
 import { getOrMake } from '../../util/get-or-make.ts'
 import { internal } from '../expression/select.ts'
 import { KEPT } from '../plan/partials.ts'
@@ -31,19 +32,39 @@ const PART_SEGMENTS = 4
 const SEGMENT_ROWS_MIN = 20_000
 /** Of all bytes, for the table of one question. */
 const QUESTION_SHARE = 1 / 4
-const VALUE_BYTES = 32
+/** Without the bytes of texts. Measured: 24 in large tables, 44 in those of 8,000 rows. */
+const VALUE_BYTES = 40
 const QUESTION_BYTES = 1_024
+/** DuckDB gives each column of a table room for 2,048 values. Measured: 14 to 34 KB. */
+const COLUMN_BYTES = 24 * 1_024
+/** Of a table that an INSERT has changed, until it is written anew. Measured. */
+const LOOSE_BYTES = 256 * 1_024
 /** Of a segment's state in the last run. */
 const SEEN_BYTES = 256
-/** Of SEGMENT_ROWS_MIN: dead rows for which a table is not written anew. */
-const DEAD_SHARE_MIN = 1 / 20
 /** The column that tells the rows of one part. */
-export const PART = internal('part')
+const PART = internal('part')
 
 interface Part {
   readonly id: number
   readonly segments: States
+  readonly bytes: number
+}
+
+/** Partial groups that were added. */
+interface Groups {
   readonly rows: number
+  readonly textBytes: number
+}
+
+/** It never loses rows: those of dead parts go when the others are written to another table. */
+interface KeptTable {
+  readonly name: string
+  /** Runs that read it. */
+  users: number
+  /** No question needs it. */
+  isUnused: boolean
+  /** Rows were inserted after it was made. */
+  isLoose: boolean
 }
 
 /** The number of deleted rows of each file. */
@@ -51,17 +72,16 @@ type States = ReadonlyMap<string, number>
 
 interface KeptQuestion {
   readonly asked: AskedPartials
-  table: string | undefined
+  table: KeptTable | undefined
   parts: readonly Part[]
-  /** Rows of its table that no part has. */
-  deadRows: number
+  /** Bytes of groups in its table that no part has. */
+  deadBytes: number
   /** Those of its last run. Undefined before the first one. */
   seen: States | undefined
-  /** Runs that read its table. */
-  users: number
-  /** `fills`: a run adds parts. `moves`: its table is written anew, and nobody may read it. */
-  state: 'rests' | 'fills' | 'moves'
-  isTooLarge: boolean
+  /** A run adds parts. */
+  isChanging: boolean
+  /** Nothing is kept: its groups are too many, or cannot be added. */
+  isRefused: boolean
   bytes: number
 }
 
@@ -76,9 +96,23 @@ export interface AskedPartials {
 }
 
 export interface PartialsWork {
-  run(sql: string): Promise<unknown>
-  /** Adds the partial groups of the segments, with PART. Returns their number. */
-  add(segments: readonly QuerySegment[], table: string, part: number): Promise<number>
+  /** False if the statement failed. Rejects as `add` does. */
+  run(sql: string): Promise<boolean>
+  /**
+   * Adds the partial groups of the segments. Undefined if that failed, and the run should read the
+   * rows. Rejects if the run is over.
+   */
+  add(segments: readonly QuerySegment[], to: NewGroups): Promise<Groups | undefined>
+}
+
+/** Where groups are added. */
+interface NewGroups {
+  readonly table: string
+  readonly isNewTable: boolean
+  /** Of PART. */
+  readonly part: number
+  /** Of more groups the others may be left out. */
+  readonly rowsMax: number
 }
 
 /** Kept groups that a run reads. `end` must be called. */
@@ -124,20 +158,26 @@ export class KeptPartials {
     work: PartialsWork,
   ): Promise<KeptGroups | undefined> {
     if (this.#bytesMax === 0) return undefined
-    await this.#dropUnused(asked.duckdb, work)
+    await this.#dropUnused()
     const question = this.#questionOf(asked)
-    if (question.state === 'moves' || question.isTooLarge) return undefined
+    if (question.isRefused) return undefined
     const states = statesOf(segments)
     const seen = question.seen ?? states
     question.seen = states
     removeParts(question, part => !isAlive(part, states))
     this.#count(question)
-    if (question.state === 'rests') {
-      if (question.users === 0) await this.#move(question, work)
-      await this.#fill(question, segments, seen, work)
+    if (!question.isChanging) {
+      question.isChanging = true
+      try {
+        await this.#fill(question, segments, seen, work)
+        await this.#writeAnew(question, work)
+      } finally {
+        question.isChanging = false
+      }
+      // Nothing is awaited from here on: another run might drop the table before this one has it.
       this.#dropBeyondLimit()
     }
-    return groupsOf(question, segments)
+    return this.#groupsOf(question, segments)
   }
 
   /** Removes what was kept of these files, which nobody reads any more. */
@@ -146,7 +186,7 @@ export class KeptPartials {
     for (const question of this.#questions.values()) {
       if (!question.parts.some(isOfFiles)) continue
       removeParts(question, isOfFiles)
-      if (question.parts.length === 0 && isFree(question)) this.#drop(question)
+      if (question.parts.length === 0 && !question.isChanging) this.#drop(question)
     }
   }
 
@@ -158,24 +198,22 @@ export class KeptPartials {
     return question
   }
 
-  /** Writes the table anew where most of its rows are dead. */
-  async #move(question: KeptQuestion, { run }: PartialsWork): Promise<void> {
-    const { table, parts, deadRows } = question
-    if (table === undefined || deadRows <= Math.max(this.#rowsMin * DEAD_SHARE_MIN, rowsOf(parts))) return
+  /** Writes the table anew where it takes more memory than its parts need. */
+  async #writeAnew(question: KeptQuestion, { run }: PartialsWork): Promise<void> {
+    const { table, parts, deadBytes } = question
+    if (table === undefined) return
     if (parts.length === 0) {
       this.#release(question)
       return
     }
-    question.state = 'moves'
-    try {
-      const moved = this.#newTable()
-      await run(`CREATE TABLE ${moved} AS SELECT * FROM ${table} WHERE ${isOf(parts)}`)
-      this.#release(question)
-      Object.assign(question, { table: moved, parts })
-    } finally {
-      question.state = 'rests'
-      this.#count(question)
-    }
+    if (!table.isLoose && deadBytes <= bytesOf(parts)) return
+    const anew = this.#newTable()
+    if (!(await run(`CREATE TABLE ${anew.name} AS SELECT * FROM ${table.name} WHERE ${isOf(parts)}`))) return
+    this.#giveUp(table, question.asked)
+    // Parts that died meanwhile have rows in it.
+    const dead = parts.filter(part => !question.parts.includes(part))
+    Object.assign(question, { table: anew, deadBytes: bytesOf(dead) })
+    this.#count(question)
   }
 
   /** Adds parts of the segments that were the same at the last run. */
@@ -192,35 +230,43 @@ export class KeptPartials {
         !inParts.has(file) &&
         seen.get(file) === countDeletedRows(deletionVectors),
     )
-    question.state = 'fills'
-    try {
-      for (let from = 0; from < missing.length && !question.isTooLarge; from += PART_SEGMENTS) {
-        const chosen = missing.slice(from, from + PART_SEGMENTS)
-        const { table = this.#newTable() } = question
-        const into = question.table === undefined ? `CREATE TABLE ${table} AS` : `INSERT INTO ${table}`
-        const id = ++this.#last
-        const rows = await add(chosen, into, id)
-        question.table = table
-        question.parts = [...question.parts, { id, segments: statesOf(chosen), rows }]
+    const { columns } = question.asked
+    const questionBytesMax = this.#bytesMax * QUESTION_SHARE
+    const rowsMax = Math.ceil(questionBytesMax / (columns * VALUE_BYTES))
+    for (let from = 0; from < missing.length && !question.isRefused; from += PART_SEGMENTS) {
+      const chosen = missing.slice(from, from + PART_SEGMENTS)
+      const isNewTable = question.parts.length === 0
+      if (isNewTable) this.#release(question)
+      const { table = this.#newTable() } = question
+      const id = ++this.#last
+      question.table = table
+      table.isLoose ||= !isNewTable
+      const groups = await add(chosen, { table: table.name, isNewTable, part: id, rowsMax })
+      if (groups !== undefined) {
+        const bytes = groups.rows * (columns + 1) * VALUE_BYTES + groups.textBytes
+        question.parts = [...question.parts, { id, segments: statesOf(chosen), bytes }]
         this.#count(question)
-        question.isTooLarge = question.bytes > this.#bytesMax * QUESTION_SHARE
       }
-    } finally {
-      question.state = 'rests'
+      question.isRefused = groups === undefined || bytesOf(question.parts) > questionBytesMax
     }
-    if (question.isTooLarge && question.users === 0) this.#release(question)
+    if (question.isRefused) this.#release(question)
   }
 
-  #newTable(): string {
-    return internal(`kept_${++this.#last}`)
+  #newTable(): KeptTable {
+    return { name: internal(`kept_${++this.#last}`), users: 0, isUnused: false, isLoose: false }
   }
 
   /** Takes the table of a question away from it. */
   #release(question: KeptQuestion): void {
-    const { table, asked } = question
-    if (table !== undefined) getOrMake(this.#unused, asked.duckdb, () => []).push(table)
-    Object.assign(question, { table: undefined, parts: [], deadRows: 0 })
+    if (question.table !== undefined) this.#giveUp(question.table, question.asked)
+    Object.assign(question, { table: undefined, parts: [], deadBytes: 0 })
     this.#count(question)
+  }
+
+  /** No question needs the table any more. It is dropped when the last run has read it. */
+  #giveUp(table: KeptTable, { duckdb }: AskedPartials): void {
+    table.isUnused = true
+    if (table.users === 0) getOrMake(this.#unused, duckdb, () => []).push(table.name)
   }
 
   #drop(question: KeptQuestion): void {
@@ -229,18 +275,44 @@ export class KeptPartials {
     this.#add(question.asked.fairKey, -question.bytes)
   }
 
-  async #dropUnused(duckdb: DuckDBInstance, { run }: PartialsWork): Promise<void> {
-    const tables = this.#unused.get(duckdb) ?? []
-    for (let table = tables.pop(); table !== undefined; table = tables.pop()) await run(`DROP TABLE ${table}`)
+  /** The groups of the question's parts, all of which are alive for the segments. */
+  #groupsOf(
+    { asked, table, parts }: KeptQuestion,
+    segments: readonly QuerySegment[],
+  ): KeptGroups | undefined {
+    if (table === undefined || parts.length === 0) return undefined
+    const kept = new Set(parts.flatMap(part => [...part.segments.keys()]))
+    table.users += 1
+    return {
+      others: segments.filter(({ file }) => !kept.has(file)),
+      sql: `${KEPT} AS NOT MATERIALIZED (SELECT * EXCLUDE (${PART}) FROM ${table.name} WHERE ${isOf(parts)})`,
+      end: () => {
+        table.users -= 1
+        if (table.isUnused) this.#giveUp(table, asked)
+      },
+    }
+  }
+
+  /** On a connection of its own, which is not interrupted. */
+  async #dropUnused(): Promise<void> {
+    for (const [duckdb, tables] of this.#unused) {
+      this.#unused.delete(duckdb)
+      const connection = await duckdb.connect()
+      try {
+        for (const table of tables) await connection.run(`DROP TABLE IF EXISTS ${table}`)
+      } finally {
+        connection.closeSync()
+      }
+    }
   }
 
   #dropBeyondLimit(): void {
     while (this.#bytes > this.#bytesMax) {
       const [largest] = [...this.#bytesOf].sort((a, b) => b[1] - a[1])
       const free = [...this.#questions.values()].find(
-        question => question.asked.fairKey === largest?.[0] && isFree(question),
+        question => question.asked.fairKey === largest?.[0] && !question.isChanging,
       )
-      // Runs that are under way keep theirs: a few tables.
+      // Those that change keep theirs: a few tables.
       if (free === undefined) return
       this.#drop(free)
     }
@@ -248,9 +320,10 @@ export class KeptPartials {
 
   /** Counts the bytes of a question that has changed. */
   #count(question: KeptQuestion): void {
-    const { asked, seen, parts, deadRows, bytes } = question
-    const rows = rowsOf(parts) + deadRows
-    question.bytes = QUESTION_BYTES + (seen?.size ?? 0) * SEEN_BYTES + rows * asked.columns * VALUE_BYTES
+    const { asked, table, seen, parts, deadBytes, bytes } = question
+    const ofTable = (asked.columns + 1) * COLUMN_BYTES + (table?.isLoose === true ? LOOSE_BYTES : 0)
+    const own = QUESTION_BYTES + (seen?.size ?? 0) * SEEN_BYTES + (table === undefined ? 0 : ofTable)
+    question.bytes = own + bytesOf(parts) + deadBytes
     this.#add(asked.fairKey, question.bytes - bytes)
   }
 
@@ -262,14 +335,38 @@ export class KeptPartials {
   }
 }
 
-function newQuestion(asked: AskedPartials): KeptQuestion {
-  const nothing = { table: undefined, parts: [], deadRows: 0, seen: undefined, users: 0, bytes: 0 }
-  return { asked, ...nothing, state: 'rests', isTooLarge: false }
+/** Adds the rows of a statement with groups. `bind` gives it its values. */
+export async function addGroups(
+  connection: DuckDBConnection,
+  groups: string,
+  { table, isNewTable, part, rowsMax }: NewGroups,
+  bind: (prepared: DuckDBPreparedStatement) => void,
+): Promise<Groups> {
+  const into = isNewTable ? `CREATE TABLE ${table} AS` : `INSERT INTO ${table}`
+  const prepared = await connection.prepare(
+    `${into} SELECT ${part}::INTEGER AS ${PART}, * FROM (${groups}) LIMIT ${rowsMax}`,
+  )
+  try {
+    bind(prepared)
+    await prepared.run()
+  } finally {
+    prepared.destroySync()
+  }
+  const columns = await connection.run(`FROM ${table} LIMIT 0`)
+  const lengths = columns.columnNames().flatMap((name, at) => {
+    const type = columns.columnTypeId(at)
+    if (type === DuckDBTypeId.VARCHAR) return `strlen(${name})`
+    return type === DuckDBTypeId.BLOB ? `octet_length(${name})` : []
+  })
+  const texts = lengths.map(length => ` + coalesce(sum(${length}), 0)`).join('')
+  const size = await connection.run(`SELECT count(*), 0${texts} FROM ${table} WHERE ${PART} = ${part}`)
+  const [[rows, textBytes] = []] = await size.getRows()
+  return { rows: Number(rows), textBytes: Number(textBytes) }
 }
 
-/** True if no run uses the question's table. */
-function isFree({ users, state }: KeptQuestion): boolean {
-  return users === 0 && state === 'rests'
+function newQuestion(asked: AskedPartials): KeptQuestion {
+  const nothing = { table: undefined, parts: [], deadBytes: 0, seen: undefined, bytes: 0 }
+  return { asked, ...nothing, isChanging: false, isRefused: false }
 }
 
 function statesOf(segments: readonly QuerySegment[]): States {
@@ -285,28 +382,13 @@ function removeParts(question: KeptQuestion, isRemoved: (part: Part) => boolean)
   const removed = question.parts.filter(isRemoved)
   if (removed.length === 0) return
   question.parts = question.parts.filter(part => !removed.includes(part))
-  question.deadRows += rowsOf(removed)
+  question.deadBytes += bytesOf(removed)
 }
 
-function rowsOf(parts: readonly Part[]): number {
-  return parts.reduce((sum, { rows }) => sum + rows, 0)
+function bytesOf(parts: readonly Part[]): number {
+  return parts.reduce((sum, { bytes }) => sum + bytes, 0)
 }
 
 function isOf(parts: readonly Part[]): string {
   return `${PART} IN (${parts.map(({ id }) => id).join(', ')})`
-}
-
-/** The groups of the question's parts, all of which are alive for the segments. */
-function groupsOf(question: KeptQuestion, segments: readonly QuerySegment[]): KeptGroups | undefined {
-  const { table, parts } = question
-  if (table === undefined || parts.length === 0) return undefined
-  const kept = new Set(parts.flatMap(part => [...part.segments.keys()]))
-  question.users += 1
-  return {
-    others: segments.filter(({ file }) => !kept.has(file)),
-    sql: `${KEPT} AS NOT MATERIALIZED (SELECT * EXCLUDE (${PART}) FROM ${table} WHERE ${isOf(parts)})`,
-    end: () => {
-      question.users -= 1
-    },
-  }
 }
