@@ -2,17 +2,23 @@
  * Which questions are asked again: the engine may keep partial groups of them (plan/partials.ts). A
  * question that is asked once costs nothing for it.
  */
+import { getOrMake } from '../util/get-or-make.ts'
 import { type PartialStatements, partialPlans } from './plan/partials.ts'
 import type { Dialect, QueryPlan } from './plan/plan.ts'
 import type { QueryDone } from './plan/query-task.ts'
 
-/** Questions that are known: some 100 bytes each. Those asked least recently are forgotten. */
+/**
+ * Questions that are known: some 100 bytes each. Beyond it the application with the most of them
+ * loses the one that was not asked for longest.
+ */
 const QUESTIONS_MAX = 10_000
 /** A question over fewer rows is computed in a few ms. */
 const ROWS_MIN = 100_000
 
 export class RepeatedQuestions {
-  readonly #keys = new Set<string>()
+  /** By application, the least recently asked first. */
+  readonly #keys = new Map<string, Set<string>>()
+  #known = 0
   #bytes = 0
   #segments = 0
 
@@ -28,11 +34,23 @@ export class RepeatedQuestions {
   }
 
   /** Notes a question. True where it was noted before. */
-  #isRepeated(key: string): boolean {
-    const isKnown = this.#keys.delete(key)
-    this.#keys.add(key)
-    if (this.#keys.size > QUESTIONS_MAX) this.#keys.delete(this.#keys.values().next().value ?? '')
+  #isRepeated(key: string, fairKey: string): boolean {
+    const keys = getOrMake(this.#keys, fairKey, () => new Set())
+    const isKnown = keys.delete(key)
+    keys.add(key)
+    if (!isKnown && ++this.#known > QUESTIONS_MAX) this.#forgetOne()
     return isKnown
+  }
+
+  #forgetOne(): void {
+    let [most, name] = [new Set<string>(), '']
+    for (const [each, keys] of this.#keys) if (keys.size > most.size) [most, name] = [keys, each]
+    for (const oldest of most) {
+      most.delete(oldest)
+      break
+    }
+    this.#known -= 1
+    if (most.size === 0) this.#keys.delete(name)
   }
 
   /**
@@ -46,7 +64,7 @@ export class RepeatedQuestions {
     plan: QueryPlan,
     dialect: Dialect,
   ): PartialStatements | undefined {
-    if (rows < ROWS_MIN || !this.#isRepeated(key)) return undefined
+    if (rows < ROWS_MIN || !this.#isRepeated(key, fairKey)) return undefined
     const plans = partialPlans(plan)
     if (plans === undefined) return undefined
     const { partial, merged } = plans
