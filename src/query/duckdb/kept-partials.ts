@@ -6,9 +6,9 @@
  *   to keep    it was the same at the last run of the question, and is not small
  *   others     new, small, or with rows deleted since: their rows are read by each run
  *
- * Segments are kept in parts of up to PART_SEGMENTS: one statement, and one row of each group. A
- * part is dead when one of its segments changed. The groups of a question are in one table of the
- * instance, which no statement of a user can name.
+ * Segments are kept in parts: one statement, and one row of each group. A part is dead when one of
+ * its segments changed, so the newest segments, whose rows change most, have parts of their own.
+ * The groups of a question are in one table of the instance, which no statement of a user can name.
  *
  *   W-8  A deleted row counts in no kept part: a segment's deleted rows only grow, so their number
  *        names one state, and a segment with another number is read.
@@ -21,13 +21,17 @@
 import type { DuckDBConnection, DuckDBInstance, DuckDBPreparedStatement } from '@duckdb/node-api'
 import type { QuerySegment } from '../../index/index-types.ts'
 import { DuckDBTypeId } from '../../util/duckdb.ts'
+import { must } from '../../util/errors.ts'
 import { getOrMake } from '../../util/get-or-make.ts'
 import { internal } from '../expression/select.ts'
 import { KEPT } from '../plan/partials.ts'
 import { countDeletedRows } from './live-rows.ts'
 
-/** Segments of one part. More make fewer rows, and more to read again when one of them changes. */
-const PART_SEGMENTS = 4
+/**
+ * Segments of the newest part, of the next ones, and of all others. More make fewer rows, and more
+ * to read again when one of them changes.
+ */
+const PART_SEGMENTS: readonly number[] = [1, 1, 2, 4]
 /** A segment with fewer rows is read by each run: a merge soon takes its place. */
 const SEGMENT_ROWS_MIN = 20_000
 /** Of all bytes, for the table of one question. */
@@ -233,8 +237,8 @@ export class KeptPartials {
     const { columns } = question.asked
     const questionBytesMax = this.#bytesMax * QUESTION_SHARE
     const rowsMax = Math.ceil(questionBytesMax / (columns * VALUE_BYTES))
-    for (let from = 0; from < missing.length && !question.isRefused; from += PART_SEGMENTS) {
-      const chosen = missing.slice(from, from + PART_SEGMENTS)
+    for (const chosen of inNewParts(missing)) {
+      if (question.isRefused) break
       const isNewTable = question.parts.length === 0
       if (isNewTable) this.#release(question)
       const { table = this.#newTable() } = question
@@ -362,6 +366,16 @@ export async function addGroups(
   const size = await connection.run(`SELECT count(*), 0${texts} FROM ${table} WHERE ${PART} = ${part}`)
   const [[rows, textBytes] = []] = await size.getRows()
   return { rows: Number(rows), textBytes: Number(textBytes) }
+}
+
+/** The segments of each new part, of segments that come with the newest first. */
+function* inNewParts(segments: readonly QuerySegment[]): Generator<readonly QuerySegment[]> {
+  let from = 0
+  for (let part = 0; from < segments.length; part++) {
+    const size = must(PART_SEGMENTS[Math.min(part, PART_SEGMENTS.length - 1)], 'a size')
+    yield segments.slice(from, from + size)
+    from += size
+  }
 }
 
 function newQuestion(asked: AskedPartials): KeptQuestion {
