@@ -54,6 +54,8 @@ interface ViewersOptions {
 }
 
 const PAGE_MS = 5_000
+/** Events before the third look: then the pool changes as it does later. */
+const WARM_MS = 5_000
 const BATCH = 100
 const UPDATES_SHARE = 1 / 10
 const COUNTER_CLIENTS = 64
@@ -177,7 +179,8 @@ async function pages(load: Load, viewers: number): Promise<void> {
   print(`\n${viewers} viewers, a page of six questions each 5 s, beside ${rate} events/s (${pattern})`)
   const connections = new Connections(server.base)
   // Dashboards are looked at all day. The first looks are told apart.
-  for (const look of ['first', 'second']) {
+  for (const look of ['first', 'second', 'third']) {
+    if (look === 'third') await postEvents(load, performance.now() + WARM_MS, [])
     const begin = performance.now()
     const looked = nothing()
     for (const request of tenants.flat()) await connections.send(request, looked, 0)
