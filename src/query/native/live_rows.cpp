@@ -11,10 +11,8 @@
 // call of the function shares its view in the same way, because a thread of DuckDB may still run
 // when the end of its query is told here. The next call then fails, which nobody sees any more.
 //
-// DuckDB loads the file of this module a second time, as an extension by its C extension API:
-// weir_init_c_api. The system's loader gives it the same library, so both sides share the sets.
-// The functions that are called are those of duckdb.h, section "C API" of DuckDB's documentation,
-// stable since 1.2. The package ships no header, so they are declared here and looked up by name.
+// DuckDB loads the file of this module a second time, as an extension (duckdb_c_api.cpp). The
+// system's loader gives it the same library, so both sides share the sets.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
