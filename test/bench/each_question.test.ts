@@ -311,6 +311,15 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /counts +equal/,
     ],
   },
+  viewers: {
+    args: '--rows 1000 --seconds 1 --readers 5 --rate 100 --no-peers'.split(' '),
+    prints: [
+      /^ +the third look at each page, one after the other +[\d.]+ s$/m,
+      /^ +answers a second +[1-9]\d*$/m,
+      /^ +refused \(429\), failed +0, 0$/m,
+      /^ +runs of the engine, kept answers given +\S+, \S+$/m,
+    ],
+  },
 }
 
 const bucket = await FakeS3.start()
